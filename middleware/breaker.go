@@ -15,18 +15,18 @@ import (
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
-// ErrBreakerOpen: the circuit breaker of the job's type is open. The job was
-// put off without a charge.
+// ErrBreakerOpen says that the circuit breaker of the job's type is open. The job was
+// snoozed without a charge.
 var ErrBreakerOpen = errors.New("the circuit breaker is open")
 
-// BreakerState is where a circuit breaker stands.
+// BreakerState is the state of a circuit breaker.
 type BreakerState string
 
 // The states of a circuit breaker.
 const (
 	BreakerClosed   BreakerState = "closed"    // all runs pass
 	BreakerOpen     BreakerState = "open"      // none passes
-	BreakerHalfOpen BreakerState = "half_open" // a few pass, to try
+	BreakerHalfOpen BreakerState = "half_open" // a few pass as probes
 )
 
 // BreakerConfig configures Breaker. The zero value is ready to use.
@@ -34,31 +34,30 @@ type BreakerConfig struct {
 	// Failures is how many failures in a row open the breaker. Zero means 5.
 	Failures int
 
-	// Pause is how long it then stays open. Zero means 30 seconds.
+	// Pause is how long the breaker then stays open. Zero means 30 seconds.
 	Pause time.Duration
 
-	// Probes is how many runs at once are let through after that; when as many
-	// in a row succeeded it closes, and when one fails it opens again. Zero
-	// means 1.
+	// Probes is how many runs at once pass after that. When as many in a row have
+	// succeeded, the breaker closes; when one fails, it opens again. Zero means 1.
 	Probes int
 
-	// Key names the breaker of a job: what fails together, such as the host
-	// that is called. Nil means one for each task type. Of more than 1000 keys in
-	// use, which is within ten times Pause, the others share one.
+	// Key returns the breaker that a job counts under, such as the host that it calls.
+	// Nil means one breaker for each task type. While more than 1000 keys are in use
+	// (used within the last ten Pauses), further ones share one breaker.
 	Key func(job *jobs.Job) string
 
-	// IsFailure says whether an error counts against the breaker. Errors for
-	// which it returns false count neither way. Nil means those for which the
-	// job is charged, but not those of the job itself: permanent errors,
-	// cancellations, snoozes, deadlines and shutdowns do not count.
+	// IsFailure reports whether an error counts as a failure. Errors for which it
+	// returns false count neither as failure nor as success. Nil means errors that are
+	// charged to the job, except permanent ones; so cancellations, snoozes, deadlines
+	// and shutdowns do not count.
 	IsFailure func(ctx context.Context, job *jobs.Job, err error) bool
 
-	// OnChange is called when a breaker changes its state, in the middle of that:
-	// it must be quick, and must not run jobs. It may be nil.
+	// OnChange, unless nil, is called while a breaker changes its state: it must
+	// return quickly, and must not run jobs. If it panics, that is logged.
 	OnChange func(key string, from, to BreakerState)
 
-	// OnRefused is called for each run that was refused, with the time until the
-	// job comes back. It may be nil.
+	// OnRefused, unless nil, is called for each refused run, with the snooze. If it
+	// panics, that is logged.
 	OnRefused func(ctx context.Context, job *jobs.Job, delay time.Duration)
 }
 
@@ -66,20 +65,19 @@ const (
 	defaultBreakerFailures = 5
 	defaultBreakerPause    = 30 * time.Second
 	defaultBreakerProbes   = 1
-	breakerIdlePauses      = 10 // after so many pauses without a run nothing speaks against a closed breaker
+	breakerIdlePauses      = 10 // after so many pauses without a run, a breaker can start anew as closed
 )
 
-// Breaker keeps jobs of one type from a service that is down: after Failures
-// failures in a row it opens, and jobs are put off, without a charge, until
-// the Pause is over and up to half of a Pause more, chosen at random so that
-// they do not all come back at once. Then Probes runs try whether the service
-// is back, while the others are put off for another quarter to half of a Pause.
+// Breaker stops runs of a type while the service that they call is down. After Failures
+// failures in a row it opens: jobs are snoozed without a charge until the Pause is over,
+// and for a random time of up to half a Pause more, so that they do not all come back at
+// once. Then Probes runs pass, to find out whether the service works, while others are
+// snoozed for another quarter to half of a Pause.
 //
-// The state is this process's own: each process finds out for itself. A
-// refused job is claimed and settled like any other, so that a long queue
-// before an open breaker costs the store something; pause the queue to stop
-// that. A panic, and a runtime.Goexit, count as failures. A probe that never
-// returns keeps its breaker half open: bound it, see Timeout.
+// Each process has its own breakers. A refused job is claimed and settled like any
+// other, so a long queue behind an open breaker costs the store work; pause the queue to
+// avoid that. A panic and a runtime.Goexit count as failures. A probe that never returns
+// keeps its breaker half open: limit its time, see Timeout.
 func Breaker(cfg BreakerConfig) jobs.Middleware {
 	field.CountOr("BreakerConfig.Failures", &cfg.Failures, defaultBreakerFailures)
 	field.CountOr("BreakerConfig.Probes", &cfg.Probes, defaultBreakerProbes)
@@ -99,7 +97,7 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 			if refused != nil {
 				return cfg.refused(ctx, job, b, refused)
 			}
-			result := errCounts // unless the handler comes back
+			result := errCounts // if the handler does not return
 			defer func() { done(result) }()
 			err = next.ProcessJob(ctx, job)
 			switch {
@@ -113,7 +111,7 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 	}
 }
 
-// guard puts the callbacks behind one.
+// guard keeps panics of the callbacks from the breaker.
 func (cfg *BreakerConfig) guard() {
 	told := new(guard.Callbacks)
 	if change := cfg.OnChange; change != nil {
@@ -128,14 +126,14 @@ func (cfg *BreakerConfig) guard() {
 	}
 }
 
-// breaker is that of one key.
+// breaker is the circuit breaker of one key.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	key       string
 	reopening atomic.Pointer[time.Time] // when the pause is over
 }
 
-// What a breaker is told of a run.
+// The results of runs that are not successes.
 var (
 	errCounts  = errors.New("counts as a failure")
 	errNeutral = errors.New("counts neither way")
@@ -171,7 +169,7 @@ func stateOf(s gobreaker.State) BreakerState {
 	return BreakerClosed
 }
 
-// refused puts the job off.
+// refused returns the error of a refused run, which snoozes the job.
 func (cfg *BreakerConfig) refused(ctx context.Context, job *jobs.Job, b *breaker, why error) error {
 	delay := cfg.Pause/4 + rand.N(cfg.Pause/4+1)
 	if at := b.reopening.Load(); why == gobreaker.ErrOpenState && at != nil {
@@ -183,8 +181,8 @@ func (cfg *BreakerConfig) refused(ctx context.Context, job *jobs.Job, b *breaker
 	return fmt.Errorf("%w for %q: %w", ErrBreakerOpen, b.key, jobs.Snooze(delay))
 }
 
-// chargesTheService reports whether a job is charged for an error that may be
-// the fault of what its handler calls.
+// chargesTheService reports whether the called service may have caused an error: the job
+// is charged for it, and it is not permanent.
 func chargesTheService(ctx context.Context, job *jobs.Job, err error) bool {
 	e := jobs.EndingOf(ctx, job, err)
 	return (e.Outcome == jobs.EndedRetried || e.Outcome == jobs.EndedDead) && e.Class != jobs.ClassPermanent

@@ -16,12 +16,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
-// ErrBusy: another job with the same key is running. The job was put off
+// ErrBusy says that another job with the same key is running. The job was snoozed
 // without a charge.
 var ErrBusy = errors.New("another job with the same key is running")
 
-// Marks keeps the markers of Dedup. Every broker.Broker is one: in memory, in
-// Redis and in Postgres. It need not be the broker that holds the jobs.
+// Marks stores the markers of Dedup. Every broker.Broker does. It need not be the
+// broker that stores the jobs.
 type Marks interface {
 	Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error)
 }
@@ -30,39 +30,35 @@ type Marks interface {
 type DedupConfig struct {
 	Marks Marks
 
-	// Key names the effect of a job: two jobs of one type and key have one
-	// effect between them. A job with key "" is processed without a marker. Nil
-	// means (*jobs.Job).IdempotencyKey. It is stored as a SHA-256 without a
-	// secret, which makes it short and hides nothing that can be guessed: do not
-	// make it from what payloads are encrypted for, or hash it with a secret.
+	// Key returns the name of a job's effect: all jobs of one type and key together
+	// have one effect. A job with key "" is processed without a marker. Nil means
+	// (*jobs.Job).IdempotencyKey. The store gets the key's SHA-256, made without a
+	// secret: anybody who reads it can test guesses of the key. So make the key of
+	// nothing confidential, or hash it with a secret first.
 	Key func(*jobs.Job) string
 
-	// Keep is how long a finished effect is remembered, from its end or from the
-	// last redelivery of the job that had it. Choose it
-	// longer than the longest time between two jobs for the same effect, and
-	// than any job can wait for its retry. Zero means one day.
+	// Keep is how long a finished effect is remembered, from its end or from the last
+	// redelivery of its job. Choose it longer than the longest time between two jobs
+	// for the same effect, and than any job can wait for its retry. Zero means one day.
 	Keep time.Duration
 
-	// Hold is how long a run that never reports its end, because its process
-	// died, keeps other jobs with its key away; its own redelivery it never
-	// keeps away. It must be longer than any run takes. Zero means until the
-	// run's time is up (see jobs.WithTimeout) and a minute more, or one day for
-	// a run without a limit.
+	// Hold is how long a run whose process died makes other jobs with its key wait;
+	// a redelivery of its own job does not wait. It must be longer than any run takes.
+	// Zero means until a minute after the end of the run's context (see
+	// jobs.WithTimeout), or one day for a run without a limit.
 	Hold time.Duration
 
-	// Wait is about how long a job is put off that finds another one with its
-	// key running, the first time. Each time it is put off half as long again,
-	// up to 5 minutes, or Wait if that is longer, and a tenth more or less at
-	// random. Zero means 5 seconds.
+	// Wait is about how long a job is snoozed the first time that another one with its
+	// key is running. Each further snooze is 1.5 times as long, up to the longer of 5
+	// minutes and Wait. Jitter changes each by up to a tenth. Zero means 5 seconds.
 	Wait time.Duration
 
-	// OnDuplicate, when not nil, is called for each delivery that was answered
-	// from its marker, before it is completed: for metrics and logs. It is
-	// called from several goroutines.
+	// OnDuplicate, unless nil, is called for each duplicate delivery before it is
+	// completed, for metrics and logs. Several goroutines call it at once. If it
+	// panics, that is logged.
 	OnDuplicate func(ctx context.Context, job *jobs.Job)
 
-	// Logger tells of markers that could not be written. Nil means
-	// slog.Default().
+	// Logger gets failures to write markers. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -74,53 +70,49 @@ const (
 	defaultWait  = 5 * time.Second
 	longestWait  = 5 * time.Minute
 	markTimeout  = 5 * time.Second // of one call to the store of markers
-	markAttempts = 3               // at recording an effect that has happened
+	markAttempts = 3               // to record an effect that has happened
 )
 
-// Dedup returns middleware that makes processing idempotent: under each
-// business key the handler succeeds once, and every further delivery of the
-// same job, or of another job with the same type and key, is completed with
-// the result of that success and does not reach the handler.
+// Dedup returns middleware that makes processing idempotent: for each type and key the
+// handler succeeds once. Every further delivery of the same job, or of another job with
+// the same type and key, is completed with the result of that success, without a call
+// of the handler.
 //
-// A marker is stored before the handler runs and says "running"; its owner is
-// the job. When the handler has returned nil it says "done" and holds the
-// result; when the handler failed, or panicked, it is freed, and the next
-// delivery runs. A job that finds another job's marker running is put off
-// without a charge (ErrBusy).
+// Before the handler runs, Dedup stores a marker that says "running"; its owner is the
+// job. When the handler returns nil, the marker says "done" and holds the result. When
+// the handler fails or panics, the marker is removed, so that the next delivery runs. A
+// job that finds the "running" marker of another job is snoozed without a charge
+// (ErrBusy).
 //
-// The effect of the handler and the marker are in two systems, so windows
-// remain. What happens when the process dies:
+// The effect of the handler and the marker are in two systems, so an effect can still
+// happen twice. What happens when the process dies:
 //
-//   - Before the marker is stored, or while it is: the job is delivered again,
-//     and runs. It owns the marker, whether that was stored or not.
-//   - After that and before the effect: the same. The job resumes under its
-//     own marker at once, and a run of it that is left over can no longer free
-//     it; other jobs with the key wait, for at most Hold.
-//   - Between the effect and "done", or while "done" is written: if "done" was
-//     stored, the redelivery is a no-op. If not, the handler runs again and
-//     finds its own effect. This is the window in which an effect can happen
-//     twice, a round trip long. Close it where the effect is: by passing the
-//     key on (a payment provider's idempotency key, a unique column), or, on
-//     Postgres, by pgbroker.CompleteTx, which needs no Dedup.
-//   - After "done", before the job is settled: the redelivery is a no-op that
-//     returns the stored result.
+//   - Before or while the marker is stored: the job is delivered again and runs. It
+//     owns the marker, whether that was stored or not.
+//   - Between the marker and the effect: the same. The job runs again under its own
+//     marker at once, and an earlier run that still goes on can no longer remove it.
+//     Other jobs with the key wait, for at most Hold.
+//   - Between the effect and "done": if "done" was stored, the redelivery is completed
+//     without a run. If not, the handler runs again, and the effect can happen twice.
+//     This takes about a round trip. To exclude it, pass the key to the system that
+//     has the effect (as a payment provider's idempotency key, or in a unique column)
+//     or, on Postgres, use pgbroker.CompleteTx, which needs no Dedup.
+//   - Between "done" and the settling of the job: the redelivery is completed with the
+//     stored result.
 //
-// When the store of markers cannot be reached before the run, the delivery
-// fails like any other and is retried by policy. When "done" cannot be stored,
-// after three attempts, the job is completed all the same, since its effect has
-// happened, and that is logged: until Hold is over others with the key wait,
-// and after it they run. A lost answer does no harm: every write can be
+// If the store of markers cannot be reached before the run, the delivery fails and is
+// retried by policy. If "done" cannot be stored in three attempts, the job is
+// completed, since its effect has happened, and that is logged. Other jobs with the key
+// then wait until Hold is over, and run. Lost answers do no harm: every write can be
 // repeated.
 //
-// Two at once: of two jobs with one key the store lets one in. Two runs of the
-// same job overlap only where its lease does (a process that was paused for
-// longer than its lease; see jobs.Job.Fence): the marker is the later one's, but
-// both run, and whichever succeeds records it. Time is the marker store's: a clock of that store that jumps ahead ends
-// Hold and Keep early, workers' own clocks matter only in that a wrong rate
-// makes Hold shorter or longer.
+// Of two jobs with one key, only one gets the marker. Two runs of the same job overlap
+// only if a process was suspended for longer than its lease (see jobs.Job.Fence): both
+// run, the later one has the marker, and either records its success. Hold and Keep
+// count by the clock of the marker store.
 //
-// A result over 1 MiB less a byte is not kept; duplicates are completed
-// without one.
+// A result of 1 MiB is one byte too long to be kept; duplicates are then completed
+// without a result.
 func Dedup(cfg DedupConfig) jobs.Middleware {
 	if cfg.Marks == nil {
 		field.Refuse("DedupConfig.Marks", "is nil; any broker will do")
@@ -145,7 +137,7 @@ type dedup struct {
 	told *guard.Callbacks
 }
 
-// What a marker says: its first byte. The result stands behind markDone.
+// The first byte of a marker. The result follows markDone.
 const (
 	markRunning = 'r'
 	markDone    = 'd'
@@ -160,7 +152,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 	marked, err := m.take(ctx, d.hold(ctx), []byte{markRunning})
 	switch {
 	case err != nil:
-		return fmt.Errorf("the marker of the job's key could not be taken: %w", err)
+		return fmt.Errorf("the marker of the job's key could not be stored: %w", err)
 	case len(marked.Value) > 0 && marked.Value[0] == markDone:
 		if marked.Held { // the job's own: taking it set its end to that of a run
 			m.fence = marked.Fence
@@ -193,7 +185,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 	return nil
 }
 
-// hold is how long the marker of a run that begins now may say "running".
+// hold returns how long the marker of a run that begins now says "running".
 func (d *dedup) hold(ctx context.Context) time.Duration {
 	if d.Hold > 0 {
 		return d.Hold
@@ -217,8 +209,7 @@ func (m *marker) take(ctx context.Context, ttl time.Duration, value []byte) (bro
 	return m.call(ctx, broker.MarkRequest{Action: broker.MarkTake, TTL: ttl, Value: value})
 }
 
-// call makes one call about the marker. It ends with ctx, or in time by
-// itself.
+// call makes one call about the marker, bounded in time.
 func (m *marker) call(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
@@ -228,9 +219,9 @@ func (m *marker) call(ctx context.Context, req broker.MarkRequest) (broker.Marke
 
 var errOutlived = errors.New("the run took longer than its hold, and another job has taken the key")
 
-// finish records that the effect has happened, also when the run's context has
-// ended meanwhile. A marker that lapsed during the run, or that a later delivery
-// of the same job has taken, is taken anew: the effect is the same.
+// finish records that the effect has happened, even if the run's context has ended. If
+// the marker has lapsed during the run, or a later delivery of the same job has it, it
+// is taken again: the effect is the same.
 func (m *marker) finish(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	value := []byte{markDone}
@@ -257,8 +248,8 @@ func (m *marker) finish(ctx context.Context) {
 	}
 }
 
-// retake takes the marker, which another job must not have, and sets its value,
-// which is kept when it was this job's.
+// retake takes the marker, unless another job has it, and then sets its value, because
+// taking a marker of the same job does not.
 func (m *marker) retake(ctx context.Context, value []byte) (broker.Marked, error) {
 	marked, err := m.take(ctx, m.d.Keep, value)
 	if err != nil || !marked.Held {
@@ -268,9 +259,9 @@ func (m *marker) retake(ctx context.Context, value []byte) (broker.Marked, error
 	return m.call(ctx, broker.MarkRequest{Action: broker.MarkSet, TTL: m.d.Keep, Value: value})
 }
 
-// abandon frees the marker, so that others need not wait, unless a later
-// delivery of the job has taken it. After the lease was lost that one may be
-// about to, and the marker is left to it.
+// abandon removes the marker, so that other jobs need not wait, unless a later delivery
+// of the job has taken it. After the lease was lost, such a delivery may be about to
+// take it, so abandon leaves it.
 func (m *marker) abandon(ctx context.Context) {
 	if errors.Is(context.Cause(ctx), jobs.ErrLeaseLost) {
 		return
@@ -281,7 +272,7 @@ func (m *marker) abandon(ctx context.Context) {
 	}
 }
 
-// digest names a pair of strings in a fixed length, whatever they hold.
+// digest returns a name of fixed length for a pair of strings.
 func digest(a, b string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d:%s%s", len(a), a, b)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/field"
 )
 
-// TaskDefaults are values for what a job leaves open. A zero field sets
+// TaskDefaults are values for fields of a job that are zero. A zero field sets
 // nothing.
 type TaskDefaults struct {
 	Queue          string            // for a job in jobs.DefaultQueue
@@ -25,16 +25,16 @@ type TaskDefaults struct {
 	Headers        map[string]string // each that the job does not have
 }
 
-// Defaults returns enqueue middleware that fills in what a job leaves open with
-// what choose returns for it: the queue and the limits of its type, a tenant
-// and a correlation ID from the context of the request that enqueues it. What
-// the producer has set stays; jobs.ClientConfig.Defaults and the options of a
-// definition count as set. What cannot be told from a default, such as a
-// priority, is not among the TaskDefaults: set it with those.
+// Defaults returns enqueue middleware that sets the zero fields of a job to the values
+// that choose returns for it: the queue and the limits of its type, or a tenant and a
+// correlation ID from the context of the request. Values that an option of the client,
+// the definition, the task or the call has set stay. Fields whose zero value cannot be
+// distinguished from a set one, such as the priority, are not in TaskDefaults: set them
+// by options.
 //
-// Choose is called for each job, from several goroutines at once, and must not
-// change it. What it returns is checked as the options are. If it panics, so
-// does the call of Enqueue, and nothing is stored.
+// choose is called for each job, from several goroutines at once, and must not change
+// it. Its values are checked as those of options are. If it panics, so does Enqueue, and
+// nothing is stored.
 func Defaults(choose func(ctx context.Context, job *broker.NewJob) TaskDefaults) jobs.EnqueueMiddleware {
 	if choose == nil {
 		field.Refuse("Defaults", "has no function; give it one")

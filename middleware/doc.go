@@ -3,35 +3,34 @@
 // (jobs.Config.Middleware), a mux (jobs.ServeMux.Use), or the handlers of one
 // pattern (jobs.ServeMux.Handle).
 //
-// A server without any of it catches panics, ends runs whose time is up,
-// retries failures by its policy and logs jobs that died. Each middleware works
-// on its own and adds one thing. It decides outcomes, by the error that it
+// Without any middleware, a server catches panics, ends the contexts of runs whose
+// time is up, retries failures by its policy and logs dead jobs. Each middleware adds
+// one thing and works without the others. It decides the outcome by the error that it
 // returns: none sleeps, and none runs a handler twice.
 //
-// The order that makes sense, outermost first, and why:
+// The recommended order, outermost first, and why:
 //
-//	observe.Tracing the span is there for whatever logs or calls out
-//	observe.Metrics measures all that is below it, refusals too
-//	observe.Logging sees what really becomes of the job
-//	RateLimit       a run that must not start yet takes no part in what follows
-//	Breaker         counts what Retry has classified: a bad payload is no outage
-//	Retry           says what an error means
-//	Dedup           its answers are successes for everybody outside
-//	Timeout         bounds the handler alone, not the recording of its success
-//	Recovery        makes a panic an error for all of them
-//	payload.DecodePayloads  nothing is fetched or decrypted for a run that is refused
+//	observe.Tracing  whatever logs or calls out has the span
+//	observe.Metrics  measures all the others, including refused runs
+//	observe.Logging  sees the final outcome
+//	RateLimit        a run that must not start yet reaches none of the following
+//	Breaker          counts what Retry has classified: a bad payload is no outage
+//	Retry            says what an error means
+//	Dedup            outer middleware sees its duplicates as successes
+//	Timeout          bounds the handler alone, not the recording of its success
+//	Recovery         makes a panic an error for all of them
+//	payload.DecodePayloads  nothing is fetched or decrypted for a refused run
 //	the handler
 //
-// Package observe has what needs OpenTelemetry, package payload what compresses,
-// encrypts or moves payloads.
+// Package observe has the middleware that needs OpenTelemetry, package payload the
+// one that compresses, encrypts or moves payloads.
 //
-// A Middleware value has its state (limits, breakers) in itself: mounted in
-// several places it is shared between them, and made twice it is two.
+// A Middleware value has its own state, such as limits and breakers. Mounted in
+// several places, they share it; two values have two states.
 //
-// Constructors panic for a field that is outside its limits, with an error that
-// is jobs.ErrInvalid and names field, limit and remedy: like patterns, chains
-// are written down once, where a program starts. Hooks given to a middleware
-// are called by several goroutines at once and must be quick. A hook that
-// panics makes the run fail like a handler that does, except where it is said
-// otherwise.
+// Constructors panic if a field is outside its limits, with an error that is
+// jobs.ErrInvalid and names the field, its limit and the remedy, since programs make
+// their chains once, at the start. Several goroutines call the hooks of a middleware
+// at once, so hooks must return quickly. Unless its documentation says otherwise, a
+// hook that panics makes the run fail as a handler that panics does.
 package middleware

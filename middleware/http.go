@@ -12,11 +12,11 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// HTTPError is an answer of an HTTP server that a handler cannot use. It holds
+// HTTPError is the error of an HTTP response with a status of 400 or more. It holds
 // neither the URL nor the body, which may contain secrets.
 type HTTPError struct {
 	StatusCode int
-	RetryAfter time.Duration // as the server asked; zero when it did not
+	RetryAfter time.Duration // of the header Retry-After; zero without
 }
 
 func (e *HTTPError) Error() string {
@@ -30,9 +30,8 @@ func (e *HTTPError) Error() string {
 	return s
 }
 
-// CheckResponse returns nil for an answer with a status below 400, and for any
-// other an *HTTPError, which Retry understands. It does not read or close the
-// body.
+// CheckResponse returns nil for a response with a status below 400, and otherwise an
+// *HTTPError, which Retry classifies. It does not read or close the body.
 func CheckResponse(resp *http.Response) error {
 	if resp.StatusCode < http.StatusBadRequest {
 		return nil
@@ -40,18 +39,18 @@ func CheckResponse(resp *http.Response) error {
 	return &HTTPError{StatusCode: resp.StatusCode, RetryAfter: retryAfter(resp.Header, time.Now())}
 }
 
-// FindingOfHTTP is what the status and the headers of an answer mean, for a
-// Classifier that adapts the errors of a client library. Headers may be nil.
+// FindingOfHTTP classifies the status and the headers of a response, for a Classifier
+// that adapts the errors of a client library. header may be nil.
 func FindingOfHTTP(status int, header http.Header) Finding {
 	return findingOf(status, retryAfter(header, time.Now()))
 }
 
-// ClassifyHTTP knows the errors that wrap an *HTTPError, or one with a method
-// HTTPStatusCode() int, as those of the AWS SDK have. The code is "HTTP_503"
-// and the like. RateLimited are 429, and 503 with a Retry-After. Permanent are
-// those that no repetition changes: 400 to 403, 405, 406, 410, 411, 413 to 417,
-// 422, 426, 428, 431, 451, 501 and 505. Any other status is Retryable, 404
-// among them: what was written a moment ago may not be readable yet.
+// ClassifyHTTP classifies errors that wrap an *HTTPError, or an error with a method
+// HTTPStatusCode() int, as those of the AWS SDK have. The code is "HTTP_" with the
+// status. 429, and 503 with Retry-After, are RateLimited. Statuses that a repetition
+// does not change are Permanent: 400 to 403, 405, 406, 410, 411, 413 to 417, 422, 426,
+// 428, 431, 451, 501 and 505. All others are Retryable, including 404: what was written
+// just now may not be readable yet.
 func ClassifyHTTP(err error, _ *jobs.Job) Finding {
 	var answer *HTTPError
 	if errors.As(err, &answer) {
@@ -84,9 +83,9 @@ func findingOf(status int, after time.Duration) Finding {
 	return f
 }
 
-// retryAfter reads the header of that name, which is a number of seconds or a
-// date. A date is taken from the answer's own Date, if there is one, so that
-// the two clocks need not agree.
+// retryAfter reads the header Retry-After, which is a number of seconds or a date. A
+// date counts from the header Date, if there is one, so that the two clocks need not
+// agree.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {

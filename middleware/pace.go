@@ -10,26 +10,26 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// maxPromises bounds the times that one limit reserves: about 10 MB.
+// maxPromises bounds the start times that one limit reserves: about 10 MB.
 const maxPromises = 100_000
 
-// minLate is how late a job may come at least and still find its time reserved:
-// a claim's round trip, and a garbage collection or two.
+// minLate is the least time for which a start time stays reserved for a late job: a
+// claim's round trip, and a garbage collection or two.
 const minLate = time.Second
 
-// pace is the limit of one key: times at which runs may begin, an interval
-// apart. Each is taken by a run, or promised to a job that was put off.
+// pace is the limit of one key: start times an interval apart. Each is taken by a run,
+// or promised to a job that was snoozed.
 type pace struct {
 	key      string
 	interval time.Duration
-	unused   time.Duration // how far back times that nobody took are kept: the burst
-	ahead    time.Duration // how far ahead times are promised
-	late     time.Duration // how long after its time a promise holds
+	unused   time.Duration // how far back start times that no run took can be used: the burst
+	ahead    time.Duration // how far ahead start times are promised
+	late     time.Duration // how long after its start time a promise holds
 
 	mu       sync.Mutex
-	next     time.Time // the first time that is neither taken nor promised
+	next     time.Time // the first start time that is neither taken nor promised
 	promised map[jobName]time.Time
-	promises []promise // by time, with some that were kept already
+	promises []promise // by time; some were kept before
 }
 
 type promise struct {
@@ -37,8 +37,8 @@ type promise struct {
 	at  time.Time
 }
 
-// jobName is a hash of queue and ID. The strings themselves would keep the
-// memory of whole claims alive.
+// jobName is a hash of queue and ID. Keeping the strings would keep the memory of whole
+// claims alive.
 type jobName uint64
 
 var nameSeed = maphash.MakeSeed()
@@ -54,26 +54,26 @@ func newPaces(cfg *RateLimitConfig, interval time.Duration) *table[pace] {
 		ahead = maxPromises * interval
 	}
 	late := max(burst, minLate)
-	// After ahead, late and burst a limit is as new.
+	// After ahead, late and burst have passed, a limit is like a new one.
 	idle := 3 * min(max(ahead, late), broker.MaxDelay/3)
 	return newTable(idle, func(key string) *pace {
 		return &pace{key: key, interval: interval, unused: burst - interval, ahead: ahead, late: late, promised: map[jobName]time.Time{}}
 	})
 }
 
-// take begins a run and returns zero, or returns when to come back.
+// take returns zero if the run may start, or the delay until it may.
 func (l *pace) take(job jobName, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(now)
 	if at, ok := l.promised[job]; ok {
-		if now.Before(at) { // it was not put off, or was called back
+		if now.Before(at) { // it was not snoozed, or was rescheduled
 			return at.Sub(now)
 		}
 		delete(l.promised, job)
 		return 0
 	}
-	if len(l.promises) > 0 && now.Sub(l.promises[0].at) >= l.late/2 { // its job is not coming, it seems
+	if len(l.promises) > 0 && now.Sub(l.promises[0].at) >= l.late/2 { // its job will probably not come
 		delete(l.promised, l.promises[0].job)
 		return 0
 	}
@@ -94,7 +94,7 @@ func (l *pace) take(job jobName, now time.Time) time.Duration {
 	return at.Sub(now)
 }
 
-// forget drops the first promises as far as they were kept or are too old.
+// forget drops the first promises that were kept or are too old.
 func (l *pace) forget(now time.Time) {
 	n := 0
 	for n < len(l.promises) {

@@ -11,55 +11,54 @@ import (
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
-// ErrRateLimited: this process has begun as many runs of the job's type as it
-// may. The job was put off without a charge.
+// ErrRateLimited says that this process has started as many runs of the job's type as
+// its limit allows. The job was snoozed without a charge.
 var ErrRateLimited = errors.New("the rate limit is reached")
 
 // RateLimitConfig configures RateLimit. Runs is required.
 type RateLimitConfig struct {
-	// Runs is how many runs may begin Per time, on average: RateLimitConfig{Runs:
+	// Runs is how many runs may start in each Per, on average: RateLimitConfig{Runs:
 	// 100, Per: time.Minute}. A Per of zero means one second.
 	Runs int
 	Per  time.Duration
 
-	// Burst is how many may begin at once after a quiet time. Zero means as many
-	// as may begin in one second, at least 1.
+	// Burst is how many may start at once after an idle time. Zero means as many
+	// as may start in one second, at least 1.
 	Burst int
 
-	// MaxDelay bounds how long a job is put off, and so how far ahead times are
-	// reserved. A job that would have to wait longer comes back at random between
-	// half of it and the whole, and is then given a time, or put off again. Zero
-	// means one hour.
+	// MaxDelay is the longest snooze of a job, and so how far ahead start times are
+	// reserved. A job that would have to wait longer is snoozed for a random time
+	// between half of MaxDelay and all of it; after that it gets a start time or is
+	// snoozed again. Zero means one hour.
 	MaxDelay time.Duration
 
-	// Key names the limit that a job is under: what is limited together, such as
-	// an account. Nil means one for each task type. Of more than 1000 keys in use
-	// the others share one.
+	// Key returns the limit that a job counts under, such as an account. Nil means one
+	// limit for each task type. While more than 1000 keys are in use, further ones
+	// share one limit.
 	Key func(job *jobs.Job) string
 
-	// OnLimited is called for each run that was refused, with the time until the
-	// job comes back. It may be nil.
+	// OnLimited, unless nil, is called for each refused run, with the snooze. If it
+	// panics, that is logged.
 	OnLimited func(ctx context.Context, job *jobs.Job, delay time.Duration)
 }
 
 const defaultMaxDelay = time.Hour
 
-// RateLimit bounds how often the runs of each type begin. A job over the limit
-// is put off without a charge, once as a rule: a time to begin is reserved for
-// it, each job's an interval after the one before, at which it comes back and
-// runs. So jobs begin in the order in which they were first refused, however
-// urgent those are that come in later: give urgent jobs a limit of their own,
-// by Key, where that matters. A time whose job does not come (it was deleted,
-// or another server took it) goes to the next job that does.
+// RateLimit limits how often runs of each type start. A job over the limit is snoozed
+// without a charge, usually once: RateLimit reserves a start time for it, each an
+// interval after the one before, until which it is snoozed. So jobs start in the order
+// in which they were first refused, even if later ones have a higher priority; if that
+// matters, give urgent jobs their own limit by Key. If a job does not come back (it was
+// deleted, or another server claimed it), the next job gets its start time.
 //
-// Jobs that come back late, because the server was busy, can begin together:
-// those of the last Burst intervals, or of the last second if that is longer.
+// Jobs that come back late, because the server was busy, can start together: those of
+// the last Burst intervals, or of the last second if that is longer.
 //
-// The limit is this process's own: n processes together start n times as many,
-// and a job that one process put off has no reservation at another. A refused
-// job costs a claim and a settle; where much more comes in than may go out,
-// bound Config.QueueConcurrency or Config.TypeConcurrency, or give the type a
-// queue of its own.
+// The limit holds for this process: n processes together start n times as many, and a
+// job that one process snoozed has no start time in another. For a limit over all
+// workers use a queue's policy. A refused job costs a claim and a settle. If jobs keep
+// arriving much faster than the limit allows, lower Config.QueueConcurrency or
+// Config.TypeConcurrency, or give the type a queue of its own.
 func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 	if cfg.Runs < 1 || cfg.Runs > field.MaxCount {
 		field.Refuse("RateLimitConfig.Runs", "is %d; use 1 to %d", cfg.Runs, field.MaxCount)

@@ -13,13 +13,12 @@ import (
 // Recovery turns a panic of the handler into a *jobs.PanicError with its stack,
 // and then calls onPanic, which may be nil.
 //
-// The server does so too, around everything. Recovery, close to the
-// handler, is for the middleware outside of it: they see an error like any other,
-// which they can count, log and classify, instead of being unwound.
+// The server does the same for all middleware together. With Recovery close to the
+// handler, outer middleware sees an error, which it can count, log and classify.
 //
-// A panic of onPanic is caught too and joined to the error. An error that is a
-// nil pointer, or whose methods panic, becomes one that says so. runtime.Goexit
-// of the handler is no panic: it passes through, and the server sees to it.
+// A panic of onPanic is caught and joined to the error. If the handler returns an error
+// that is a nil pointer, or whose methods panic, Recovery replaces it by one that says
+// so. runtime.Goexit is no panic: the server handles it.
 func Recovery(onPanic func(ctx context.Context, job *jobs.Job, p *jobs.PanicError)) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {

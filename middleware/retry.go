@@ -17,46 +17,45 @@ type Kind uint8
 
 // The kinds of errors.
 const (
-	Unknown     Kind = iota // nothing is known of it: it is Retryable
+	Unknown     Kind = iota // the next Classifier decides; after the last one: Retryable
 	Retryable               // another run can succeed
-	Permanent               // no other run can: the job is dead at once
-	RateLimited             // too much was asked: it runs again when the other side said
-	AlreadyDone             // the effect is there already: the job is completed
+	Permanent               // no other run can succeed: the job is dead at once
+	RateLimited             // the called service asked for a pause
+	AlreadyDone             // the effect has happened before: the job is completed
 )
 
-// Finding is what Retry makes of an error.
+// Finding is what a Classifier finds out about an error.
 type Finding struct {
 	Kind Kind
-	// Code is short and machine-readable, such as "HTTP_503"; it is kept in the
-	// job's history. There should be few, since it may label metrics.
+	// Code is short and machine-readable, such as "HTTP_503". It is kept in the job's
+	// error history and may label metrics, so use few values.
 	Code string
-	// RetryAfter is the least time until the next run, as the other side has
-	// asked for. Zero means that it did not.
+	// RetryAfter is the minimum time until the next run, if the called service asked
+	// for one. Otherwise it is zero.
 	RetryAfter time.Duration
 }
 
-// Classifier says what an error means; a Finding of Kind Unknown leaves it to
-// the next one. It may be called from several goroutines.
+// Classifier says what an error means. With Kind Unknown, the next Classifier
+// decides. Several goroutines call it at once.
 type Classifier func(err error, job *jobs.Job) Finding
 
 // RetryConfig configures Retry. The zero value classifies errors and leaves
 // counts and delays to the server.
 type RetryConfig struct {
-	// Attempts is how many failed runs a job gets at most; then it is dead. It
-	// only lowers what the job's MaxRetries allows. Zero leaves it to the job.
+	// Attempts is how many failures make a job dead. It can only lower what the job's
+	// MaxRetries allows. Zero means MaxRetries alone.
 	Attempts int
 
-	// Backoff computes the delay before the next run: jobs.Exponential,
-	// jobs.Linear, jobs.Constant, or a function. A job's own backoff goes before
-	// it. Nil leaves it to the server's policies.
+	// Backoff returns the delay before the next run: jobs.Exponential, jobs.Linear,
+	// jobs.Constant, or a function. A job's own backoff overrides it. Nil means the
+	// server's policies.
 	Backoff jobs.RetryFunc
 
-	// Classify is asked first, in order; then come ClassifyHTTP and
-	// ClassifyNetwork. Nil entries are skipped.
+	// Classify is called first, in order; then come ClassifyHTTP and ClassifyNetwork.
+	// Nil entries are skipped.
 	Classify []Classifier
 
-	// MaxRetryAfter bounds what the other side may ask for; a longer time is cut
-	// to it. Zero means one day.
+	// MaxRetryAfter limits Finding.RetryAfter. Zero means one day.
 	MaxRetryAfter time.Duration
 }
 
@@ -76,11 +75,10 @@ const (
 //     were refused together do not come back together.
 //   - AlreadyDone: the error is dropped, and the job is completed.
 //
-// It leaves alone an error that says itself what is to become of the job
-// (jobs.SkipRetry, RetryAfter, Snooze, Cancel, Classified), so that the handler
-// goes before the chain and an inner Retry before an outer one; and it leaves
-// alone one of a run that was cut off by a cancellation, a deadline, a lost
-// lease or a shutdown, which the server sees to without a charge.
+// It does not change an error that itself decides (jobs.SkipRetry, RetryAfter, Snooze,
+// Cancel, Classified): the handler overrides the chain, and an inner Retry an outer
+// one. Nor does it change the error of a run whose context ended by a cancellation, a
+// deadline, a lost lease or a shutdown: the server handles those without a charge.
 func Retry(cfg RetryConfig) jobs.Middleware {
 	if cfg.Attempts < 0 || cfg.Attempts > field.MaxCount {
 		field.Refuse("RetryConfig.Attempts", "is %d; use 1 to %d, or 0 for what the job allows", cfg.Attempts, field.MaxCount)
@@ -132,8 +130,8 @@ func (cfg *RetryConfig) decide(err error, job *jobs.Job) error {
 	return jobs.Classified(err, c)
 }
 
-// ClassifyNetwork knows the errors of connections: those that timed out have
-// the code "timeout", the others "network". All are Retryable.
+// ClassifyNetwork classifies errors of connections as Retryable: with code "timeout" if
+// they timed out, otherwise "network".
 func ClassifyNetwork(err error, _ *jobs.Job) Finding {
 	var timeout interface{ Timeout() bool }
 	var op *net.OpError

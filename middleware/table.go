@@ -8,18 +8,17 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// maxKeys bounds what a middleware keeps per key: types and keys come from
-// producers, and a server that takes any could otherwise be made to grow
-// without end.
+// maxKeys bounds how many keys a middleware keeps state for: keys come from producers,
+// which could otherwise make the memory of a server grow without end.
 const maxKeys = 1000
 
-// othersKey stands for all keys beyond that number, which share one T.
+// othersKey stands for all further keys, which share one T.
 const othersKey = "(others)"
 
-// table keeps a T for each key, which is a task's type unless the application
-// chose otherwise. When it is full, the key that was not used for longest makes
-// room, but only after it was idle for so long that a new T would do as well:
-// otherwise who invents keys could lift the limits of others.
+// table keeps a T for each key, which is a task's type unless the application chose
+// otherwise. A full table forgets the key that was used least recently, but only after
+// it was idle for so long that a new T is equivalent: otherwise a producer could reset
+// the limits of other keys by inventing new ones.
 type table[T any] struct {
 	make func(key string) *T
 	idle time.Duration
@@ -57,7 +56,8 @@ func (t *table[T]) get(key string) *T {
 	return r.value
 }
 
-// makeRoom forgets the key that was not used for longest, if that is long enough.
+// makeRoom forgets the key that was used least recently if it was idle for long enough,
+// and reports whether it did.
 func (t *table[T]) makeRoom(now time.Time) bool {
 	oldest := t.latest.Back()
 	r := oldest.Value.(*row[T])
@@ -69,5 +69,5 @@ func (t *table[T]) makeRoom(now time.Time) bool {
 	return true
 }
 
-// typeOf is the key of what is kept per task type.
+// typeOf returns the key of a job by default.
 func typeOf(job *jobs.Job) string { return job.Type() }

@@ -12,28 +12,25 @@ import (
 
 // TimeoutConfig configures Timeout. Soft is required.
 type TimeoutConfig struct {
-	// Soft is the time after which the handler's context ends, with cause
-	// jobs.ErrTimeout. A run whose own time is up sooner, see jobs.WithTimeout,
-	// ends then.
+	// Soft is how long after the start the handler's context ends, with cause
+	// jobs.ErrTimeout. A shorter timeout of the job, see jobs.WithTimeout, comes first.
 	Soft time.Duration
 
-	// Hard is the time, from the start as well, after which a handler that has
-	// still not returned is stuck: the server logs its stack, calls
-	// jobs.Hooks.Stuck, and is not ready once half of its slots are held by such
-	// handlers, so that an orchestrator replaces the process. Zero means the
-	// server's StuckGrace (30 seconds unless it was configured) after Soft.
+	// Hard is how long after the start a handler that has not returned is reported as
+	// stuck: the server logs its stack and calls jobs.Hooks.Stuck. Once such handlers
+	// hold half of the slots, the server is not ready, so that an orchestrator replaces
+	// the process. Zero means jobs.Config.StuckGrace (30 seconds by default) after Soft.
 	Hard time.Duration
 }
 
-// Timeout bounds the time of the handlers inside of it. Nothing can end a
-// goroutine from outside: Soft asks the handler to return, Hard tells the
-// people. The slot is held until the handler has really returned, so that the
-// job cannot run twice at once, and a handler that returns nil late has
-// completed its job.
+// Timeout limits the time of the handlers inside it. Go cannot end a goroutine from
+// outside: Soft asks the handler to return, and Hard alerts operators. The handler
+// keeps its slot until it returns, so that the job cannot run twice at once. A handler
+// that returns nil late has completed its job.
 //
-// An error that is returned after Soft is, besides itself, jobs.ErrTimeout,
-// and is recorded with jobs.ClassTimeout unless it was Classified.
-// Hard needs a server: it does nothing where a test calls the handler itself.
+// An error that a handler returns after Soft is also jobs.ErrTimeout, and is recorded
+// with jobs.ClassTimeout unless it was Classified. Hard needs a server: it does nothing
+// when a test calls the handler itself.
 func Timeout(cfg TimeoutConfig) jobs.Middleware {
 	if cfg.Soft <= 0 || cfg.Soft > broker.MaxDelay {
 		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, time.Duration(broker.MaxDelay))
@@ -60,7 +57,7 @@ func Timeout(cfg TimeoutConfig) jobs.Middleware {
 	}
 }
 
-// timeoutError is the error of a run that Timeout has cut off.
+// timeoutError is the error of a handler that returned after Soft.
 type timeoutError struct {
 	after time.Duration
 	err   error

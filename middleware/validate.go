@@ -13,20 +13,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/field"
 )
 
-// Check says what is wrong with a job that is about to be stored, or nil. It
-// must not change the job, and its error must not quote the payload. It may be
-// called from several goroutines.
+// Check returns an error if a job must not be stored, or nil. It must not change the
+// job, and its error must not quote the payload. Several goroutines call it at once.
 type Check func(ctx context.Context, job *broker.NewJob) error
 
-// Validate returns enqueue middleware that refuses, with jobs.ErrInvalid, each
-// job of which a check says that something is wrong: nothing of it is stored,
-// and the other jobs of its batch go on. The first check that fails decides;
-// one that panics refuses the job. The limits of names and sizes need no check:
-// every client and store has them.
+// Validate returns enqueue middleware that refuses each job for which a check returns
+// an error, with jobs.ErrInvalid. It is not stored; the other jobs of its batch are.
+// The first error counts; a check that panics also refuses the job. Limits of names
+// and sizes need no check: every client has them.
 //
-// What is checked is what the chain outside of Validate has made of the job:
-// put it inside of Defaults and outside of EncodePayloads. Nil checks are
-// skipped.
+// Checks see the job as outer middleware left it: put Validate inside Defaults and
+// outside payload.EncodePayloads. Nil checks are skipped.
 func Validate(checks ...Check) jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
@@ -58,7 +55,7 @@ func Validate(checks ...Check) jobs.EnqueueMiddleware {
 	}
 }
 
-// runCheck makes what a check says an error that is jobs.ErrInvalid.
+// runCheck calls a check and makes its error jobs.ErrInvalid.
 func runCheck(ctx context.Context, check Check, job *broker.NewJob) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -71,9 +68,9 @@ func runCheck(ctx context.Context, check Check, job *broker.NewJob) (err error) 
 	return err
 }
 
-// KnownTypes is the Check that a task's type matches one of patterns, which are
-// those of a ServeMux (see jobs.ServeMux.Patterns): a job that no worker knows
-// is refused where the mistake was made.
+// KnownTypes returns a Check that a task's type matches one of patterns, as those of a
+// jobs.ServeMux (see its method Patterns). So a job of a type that no worker knows is
+// refused in the producer.
 func KnownTypes(patterns ...string) Check {
 	exact := make(map[string]bool)
 	var prefixes []string
@@ -102,7 +99,7 @@ func KnownTypes(patterns ...string) Check {
 	}
 }
 
-// MaxPayload is the Check that a payload has at most limit bytes, for a limit
+// MaxPayload returns a Check that a payload has at most limit bytes, for a limit
 // below the store's.
 func MaxPayload(limit int) Check {
 	if limit < 1 {
@@ -117,7 +114,7 @@ func MaxPayload(limit int) Check {
 	}
 }
 
-// JSONPayload is the Check that a payload is JSON.
+// JSONPayload returns a Check that a payload is JSON.
 func JSONPayload() Check {
 	return func(_ context.Context, job *broker.NewJob) error {
 		if !json.Valid(job.Body.Payload) {
@@ -127,7 +124,8 @@ func JSONPayload() Check {
 	}
 }
 
-// RequireKey is the Check that a job names its tenant; see jobs.WithPartitionKey.
+// RequireKey returns a Check that a job has a partition key; see
+// jobs.WithPartitionKey.
 func RequireKey() Check {
 	return func(_ context.Context, job *broker.NewJob) error {
 		if job.Body.Key == "" {

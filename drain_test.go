@@ -160,7 +160,7 @@ func TestServer_ADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *tes
 		synctest.Wait()
 		expect(t, b, DefaultQueue, "secret-0", StateCompleted)
 		expect(t, b, DefaultQueue, "secret-1", StateCompleted) // at once, by the other server
-		released := strings.Join(log.lines("released what did not return"), "")
+		released := strings.Join(log.lines("released jobs whose handlers did not return"), "")
 		if !strings.Contains(released, "default/secret-1 (secret)") || strings.Contains(log.String(), "payload-text") {
 			t.Errorf("the log does not name what was released, or shows a payload:\n%s", log.String())
 		}

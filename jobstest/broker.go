@@ -71,9 +71,9 @@ func (b *Broker) Now() time.Time {
 }
 
 // Advance lets d pass by the store's clock: delayed jobs and retries that are due by
-// then can be claimed, leases and unique windows lapse. In a testing/synctest bubble
-// it sleeps for d; elsewhere it puts the store's clock ahead, and time.Now stays as
-// it is.
+// then can be claimed, leases and unique windows end. In a testing/synctest bubble
+// it sleeps for d; elsewhere it advances the store's clock, and time.Now does not
+// change.
 func (b *Broker) Advance(d time.Duration) { b.advance(d, inBubble()) }
 
 func (b *Broker) advance(d time.Duration, bubble bool) {

@@ -19,12 +19,12 @@
 //
 // Jobs are stored by package membroker, which passes the same conformance suite as
 // the stores of production, and run by the code of jobs.Server: its middleware, its
-// retry policies, its decisions. Only the loops are missing, that claim, renew and
-// wait. So a test knows when everything is done, and sees the same each time.
+// retry policies, its decisions. Only the loops that claim, renew and wait are
+// missing. So a test knows when everything is done, and always gets the same result.
 //
 // # Time
 //
-// Drain and [Broker.Advance] put the clock of the store ahead. They do not change
+// Drain and [Broker.Advance] advance the clock of the store. They do not change
 // time.Now, on which code under test may depend. If that matters, run the test in
-// testing/synctest: there, they sleep, and the clock of the bubble goes along.
+// testing/synctest: there, they sleep, and both clocks agree.
 package jobstest

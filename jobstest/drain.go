@@ -23,24 +23,23 @@ func (f drainFunc) drain(d *drain) { f(d) }
 
 func (cfg Config) drain(d *drain) { d.cfg = jobs.Config(cfg) }
 
-// Ahead lets d pass by the store's clock, and runs what becomes due meanwhile, each
-// job at its time: delayed jobs, retries, ticks of schedules.
+// Ahead lets d pass by the store's clock, and runs what becomes due in that time,
+// each job at its time: delayed jobs, retries, ticks of schedules.
 func Ahead(d time.Duration) DrainOption {
 	return drainFunc(func(dr *drain) { dr.ahead, dr.whole = d, false })
 }
 
-// Everything lets time pass by the store's clock until nothing is left to come:
-// delayed jobs, and retries until they succeed or are dead. Schedules, which never
-// end, run while time passes, but it does not pass for their sake; nor for a workflow
-// in which nothing has happened for a day, because it waits for a signal. Use Ahead
-// for those.
+// Everything lets time pass by the store's clock until no job is left: delayed jobs
+// run, and retries run until they succeed or are dead. It does not wait for two
+// things, for which Ahead is meant: the ticks of schedules, which never end, and a
+// workflow in which nothing has happened for a day, because it waits for a signal.
 func Everything() DrainOption { return drainFunc(func(d *drain) { d.whole = true }) }
 
-// Limit ends the test if Drain has begun n runs. The default is 10000, which a job
-// that enqueues itself reaches soon.
+// Limit ends the test when Drain has started n runs. The default is 10000, which a
+// job that enqueues itself reaches soon.
 func Limit(n int) DrainOption { return drainFunc(func(d *drain) { d.limit = n }) }
 
-// NoFailures has the test fail if a run fails, also if a later one succeeds.
+// NoFailures makes the test fail if a run fails, even if a later one succeeds.
 func NoFailures() DrainOption { return drainFunc(func(d *drain) { d.noFailures = true }) }
 
 const (

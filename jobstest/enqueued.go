@@ -19,12 +19,12 @@ type Job[T any] struct {
 	Args T
 }
 
-// Enqueued wants exactly one job of the definition's type that matches, in whatever
+// Enqueued expects exactly one job of the definition's type that matches, in any
 // queue and state, and returns it. Otherwise the test ends with a message that shows
-// the nearest jobs, and in what they differ, or what was refused and why.
+// the nearest jobs and their differences, or what was refused and why.
 //
-// b is the test's broker, or any other one: with a store of production, jobs of which
-// no record is left, and what was refused, are not known.
+// b is the test's broker, or any other one. With the broker of a real store,
+// finished jobs without a record and refused tasks are not known.
 func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
@@ -53,8 +53,9 @@ func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], m
 	return all
 }
 
-// NotEnqueued wants no job of the definition's type that matches, in any queue and
-// state. Otherwise the test fails with a message that shows them, and goes on.
+// NotEnqueued expects no job of the definition's type that matches, in any queue and
+// state. Otherwise it reports an error that shows the matching jobs, and the test
+// continues.
 func NotEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) {
 	t.Helper()
 	if l := look(t, b, def, match); l != nil && len(l.matching) > 0 {
@@ -155,8 +156,8 @@ func Expect[T any](def jobs.Definition[T], match ...Match) Expected {
 	}}
 }
 
-// EnqueuedInOrder wants these jobs, in this order, and no others of their types.
-// Otherwise the test fails with a message that shows both lists, and goes on.
+// EnqueuedInOrder expects these jobs, in this order, and no others of their types.
+// Otherwise it reports an error that shows both lists, and the test continues.
 func EnqueuedInOrder(t testing.TB, b broker.Broker, want ...Expected) {
 	t.Helper()
 	types := make(map[string]bool)

@@ -69,12 +69,13 @@ func newFaults() *faults {
 	return &faults{calls: make(map[string]int), planned: make(map[int]loss), lost: make(map[lease]loss)}
 }
 
-// FailCall has the nth call of a method of broker.Broker from now on, from 1, fail
-// with ErrUnavailable: nothing is done. The method is spelt as there: "Enqueue".
+// FailCall makes the nth call of a method of broker.Broker from now on, counted from
+// 1, fail with ErrUnavailable and do nothing. The method is spelt as in the
+// interface: "Enqueue".
 func (b *Broker) FailCall(method string, n int) { b.plan(method, n, faulty.Unavailable) }
 
-// LoseReply has the nth call of a method of broker.Broker from now on, from 1, be
-// carried out and its answer be lost: its caller does not know what happened.
+// LoseReply makes the nth call of a method of broker.Broker from now on, counted
+// from 1, take effect but lose its reply: its caller does not know what happened.
 func (b *Broker) LoseReply(method string, n int) { b.plan(method, n, faulty.ReplyLost) }
 
 func (b *Broker) plan(method string, n int, f faulty.Fault) {
@@ -90,16 +91,16 @@ func (b *Broker) plan(method string, n int, f faulty.Fault) {
 var allMethods = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
 	"Policy", "Watch", "Examine", "Ping"}
 
-// DeliverTwice has the nth delivery of a job to a handler from now on, from 1, be
-// followed by another one, as if its server had died after the handler had returned:
-// what the handler did is done, what it stored by SetCheckpoint and Step is stored,
-// but the outcome is not. It charges nothing.
+// DeliverTwice makes the nth delivery of a job to a handler from now on, counted
+// from 1, be followed by another one, as if its server had died after the handler
+// had returned: the handler's effects and what it stored by SetCheckpoint and Step
+// remain, but the outcome is lost. The job is not charged.
 func (b *Broker) DeliverTwice(n int) { b.lose(n, atTheEnd) }
 
-// LoseLease has the nth delivery of a job to a handler from now on, from 1, lose its
-// lease, as if another server had been given the job meanwhile: SetCheckpoint and
-// Step return ErrLeaseLost, and then the handler's context ends. The outcome is not
-// taken, and the job is delivered again. It charges nothing.
+// LoseLease makes the nth delivery of a job to a handler from now on, counted from
+// 1, lose its lease, as if another server had reclaimed the job: SetCheckpoint and
+// Step return ErrLeaseLost, and then the handler's context ends. The outcome is
+// refused, and the job is delivered again. The job is not charged.
 func (b *Broker) LoseLease(n int) { b.lose(n, atOnce) }
 
 func (b *Broker) lose(n int, l loss) {
@@ -108,11 +109,11 @@ func (b *Broker) lose(n int, l loss) {
 	b.faults.planned[b.faults.deliveries+n] = l
 }
 
-// Faults sets failures at random from now on, in place of those that were set before;
-// the zero Faults ends them. FailCall and the others stay as they are.
+// Faults sets random faults from now on, and replaces earlier ones; the zero Faults
+// ends them. FailCall and the others remain in effect.
 //
-// A client repeats calls that failed after 0.1 s and more; outside of a
-// testing/synctest bubble that time passes.
+// A client repeats failed calls after 0.1 s and more; outside of a testing/synctest
+// bubble that time passes.
 func (b *Broker) Faults(f Faults) {
 	if f.Seed == 0 {
 		f.Seed = rand.Uint64()

@@ -81,7 +81,7 @@ func Values(ctx context.Context) RunOption {
 	return runFunc(func(c *runConfig) { c.values = ctx })
 }
 
-// MayPanic has Run go on if the handler panics. Without it the test fails.
+// MayPanic makes Run return if the handler panics. Without it the test fails.
 func MayPanic() RunOption { return runFunc(func(c *runConfig) { c.mayPanic = true }) }
 
 // Config configures the server as whose Run and Drain run jobs: its middleware, its

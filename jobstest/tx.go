@@ -31,8 +31,8 @@ var (
 	errRolledBack = errors.New("it was in a transaction that was rolled back")
 )
 
-// Begin begins a transaction. If it is neither committed nor rolled back when the test
-// is over, the test fails.
+// Begin begins a transaction. If it is neither committed nor rolled back when the
+// test is over, the test fails.
 func (b *Broker) Begin() *Tx {
 	tx := &Tx{b: b}
 	b.mu.Lock()

@@ -212,7 +212,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b`), "ULID"},
 	{regexp.MustCompile(`\b(in|since|waited|due for) ([0-9.]+(ms|µs|h|m|s))+`), "$1 SPAN"},
 	{regexp.MustCompile(`\b([0-9.]+(ms|µs|h|m|s))+ ago`), "SPAN ago"},
-	{regexp.MustCompile(`(?m)  (just started|for ([0-9.]+(ms|µs|h|m|s))+)$`), "  RUNNING"}, // a slow machine takes longer than a heartbeat
+	{regexp.MustCompile(`  (just started|for ([0-9.]+(ms|µs|h|m|s))+)  `), "  RUNNING  "}, // a slow machine takes longer than a heartbeat
 	{regexp.MustCompile(`,"longest":\[[^]]*\]`), ""},
 	{regexp.MustCompile(`("oldest(?:_pending)?_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},

@@ -30,6 +30,9 @@ func TestFiles_NoSourceFileIsLong(t *testing.T) {
 			return err
 		}
 		checked++
+		if _, code, ok := bytes.Cut(text, []byte("\npackage ")); ok {
+			text = code // a package comment, such as the contract, is documentation
+		}
 		if lines := bytes.Count(text, []byte("\n")); lines > maxLines {
 			t.Errorf("%s has %d lines, the limit is %d: split it by idea", path, lines, maxLines)
 		}

@@ -103,7 +103,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		}
 	}
 	b.ages.dear, b.held.dear = isDear, isDear
-	b.waker = newWaker(b.channel, b.tasks, b.notify)
+	b.waker = newWaker(b.tasks, b.notify)
 	b.listener = newListener(b)
 	b.pulse = &pulse{b: b}
 	if err := b.checkStore(ctx); err != nil {

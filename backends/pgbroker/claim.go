@@ -41,7 +41,15 @@ type claimed struct {
 // stand.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got claimed, err error) {
 	heard := b.waker.sofar()
-	defer func() { b.quiet.note(req, heard, known, &got.Claimed, err) }()
+	var duties map[string]*duty
+	if req.Max > 0 {
+		duties = b.waker.assume(req.Queues)
+	}
+	defer func() {
+		b.quiet.note(req, heard, known, &got.Claimed, err)
+		b.waker.relieve(duties, &got.Claimed, err)
+		b.handOver(req, &got.Claimed)
+	}()
 	s := newSettling(b, &req.Settle)
 	state := make(map[string]queueState, 1)
 	shares := req.Queues

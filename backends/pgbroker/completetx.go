@@ -93,8 +93,8 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 		last = append(last, b.step("tell", nil, b.channel, j.Queue, events.payloads, false)) // the commit sends it
 	}
 	if t.opens {
-		wake := b.waker.messageToAll(j.Queue)
-		last = append(last, step{sql: "select pg_notify($1, $2)", args: []any{wake.channel, wake.payload}})
+		wake := messageInTx(manyJobs)
+		last = append(last, b.step("wake", nil, j.Queue, wake.self, wake.payload(j.Queue), false))
 	}
 	return in.run(ctx, last...)
 }

@@ -44,8 +44,8 @@ func (p *ownPort) beside(ctx context.Context, s step) error { return p.run(ctx, 
 
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	pending := !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return later(j) || j.Body.Key != "" })
-	lead := p.b.waker.announce(f.queue, pending)
-	defer func() { p.b.waker.announced(f.queue, pending, lead, err) }()
+	lead := p.b.waker.announce(f.queue, pending, len(f.jobs))
+	defer func() { p.b.waker.announced(f.queue, pending, len(f.jobs), lead, err) }()
 	if f.restored() {
 		return p.b.transact(ctx, func(s session) error { return f.restore(ctx, s, lead) })
 	}

@@ -122,16 +122,16 @@ func (f *flush) plain() bool {
 // or none.
 func (f *flush) storePlain(wake *wakeUp) step {
 	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
-	channel, payload := wake.args()
+	self, payload := wake.args(f.queue)
 	read := func(r rows) error {
 		f.served = r.Next()
 		return nil
 	}
 	if keys := f.column(key); keys != nil {
 		return f.b.step("enqueue_plain_keyed", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), keys,
-			channel, payload)
+			self, payload)
 	}
-	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
+	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), self, payload)
 }
 
 // store is the statement that stores jobs of any kind.
@@ -174,7 +174,7 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 	if f.token != nil {
 		keys = f.column(uniqueKey)
 	}
-	channel, payload := wake.args()
+	self, payload := wake.args(f.queue)
 	return f.b.step("enqueue_seal", each(func(r rows) error {
 		if err := r.Scan(&id, &known, &holder); err != nil || id == nil {
 			return err
@@ -188,7 +188,7 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 			f.holders[*id] = *holder
 		}
 		return nil
-	}), f.now.micros, f.queue, f.column(jobID), stored, keys, f.token, channel, payload)
+	}), f.now.micros, f.queue, f.column(jobID), stored, keys, f.token, self, payload)
 }
 
 func (f *flush) know(id string) {

@@ -2,6 +2,10 @@ package pgbroker
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,13 +16,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Notifications are lines: a kind, a queue, and for a wake-up the token of the
-// broker that sent it, which has woken its own already; for events one line per
-// job, its state and its ID. Names contain no line breaks.
+// Notifications have lines: a kind, a queue, and what depends on the kind. Names contain
+// no line breaks.
 const (
-	wakeKind    = "w"
-	pendingKind = "p" // a wake-up of pending jobs, and of nothing else
-	settledKind = "s"
+	// To the listener of one process, with a number of jobs.
+	pendingKind = "p" // jobs became pending, and nothing else changed
+	dueKind     = "d" // jobs became pending or scheduled
+	txKind      = "t" // the same, by a transaction that may have been open for long
+
+	// To all listeners.
+	wakeKind    = "w" // all claims look; with the token of the sender, which has woken its own
+	settledKind = "s" // events; a line for each job, with its state and its ID
 	cancelKind  = "c"
 )
 
@@ -30,6 +38,10 @@ const (
 	listenRetry     = 50 * time.Millisecond
 	listenRetryMost = 5 * time.Second
 )
+
+// listenerLock is the class of the advisory locks that listeners hold of their numbers,
+// so that others see which are gone; parts/waiter.sql has it, too.
+const listenerLock = 1785684595
 
 // listener hears notifications on a connection of its own, from the first call that
 // needs it until the broker is closed.
@@ -108,14 +120,21 @@ func (l *listener) session(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	number := 1 + rand.Int32N(math.MaxInt32-1)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
+		l.b.waker.begin(0)
+		_ = connSession{conn, l.b.config.PollOnly}.run(ctx, l.b.step("waiter_leave", nil, number))
 		conn.Close(ctx)
 	}()
-	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{l.b.channel}.Sanitize()); err != nil {
+	own := fmt.Sprintf(`"%s".%d`, l.b.config.Schema, number) // as the statements write it
+	listen := fmt.Sprintf("listen %s; listen %s; select pg_advisory_lock(%d, %d)",
+		pgx.Identifier{l.b.channel}.Sanitize(), pgx.Identifier{own}.Sanitize(), listenerLock, number)
+	if _, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
+	l.b.waker.begin(number)
 	l.set(true)
 	l.b.waker.wakeAll()
 	for {
@@ -160,13 +179,17 @@ func (b *Broker) dispatch(payload string) {
 	kind, rest, _ := strings.Cut(payload, "\n")
 	queue, rest, _ := strings.Cut(rest, "\n")
 	switch {
-	case kind != wakeKind && kind != pendingKind:
-		b.watchers.tell(kind, queue, rest)
-	case rest != b.waker.token:
-		if rest == "" {
+	case kind == pendingKind || kind == dueKind || kind == txKind:
+		if kind == txKind {
 			b.floors.doubt(queue)
 		}
-		b.waker.wake(queue, kind == pendingKind)
+		jobs, _ := strconv.Atoi(rest)
+		b.waker.called(queue, kind, jobs)
+	case kind != wakeKind:
+		b.watchers.tell(kind, queue, rest)
+	case rest != b.waker.token:
+		b.waker.forget(queue)
+		b.waker.wake(queue, false)
 	}
 }
 
@@ -176,13 +199,14 @@ func (b *Broker) polls() bool { return b.config.PollOnly && b.listens == nil }
 // listen reports whether wake-ups of other processes are heard now.
 func (b *Broker) listen() bool { return !b.polls() && b.listener.listening() }
 
-// notify sends a wake-up by itself. It is a hint, so that a failure is none;
-// it is sent on behalf of a flush, also when the broker is being closed.
-func (b *Broker) notify(ctx context.Context, w *wakeUp) {
+// notify sends wake-ups by themselves, also while the broker is being closed. They are
+// hints, so that a failure is ignored.
+func (b *Broker) notify(ctx context.Context, queue string, wakes []*wakeUp, busy bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
-	if conn, err := b.pool.Acquire(ctx); err == nil {
-		defer conn.Release()
-		connSession{conn.Conn(), b.config.PollOnly}.run(ctx, step{sql: "select pg_notify($1, $2)", args: []any{w.channel, w.payload}})
+	steps := make([]step, len(wakes))
+	for i, w := range wakes {
+		steps[i] = b.step("wake", nil, queue, w.self, w.payload(queue), busy)
 	}
+	_ = poolSession{b}.run(ctx, steps...)
 }

@@ -66,7 +66,7 @@ func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err 
 }
 
 func (p *ownPort) meet(ctx context.Context, m *meeting) error {
-	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(m.queue, false)) })
+	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(false, 1)) })
 	if m.r.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
 		p.b.waker.wake(m.queue, false)
 	}
@@ -75,7 +75,7 @@ func (p *ownPort) meet(ctx context.Context, m *meeting) error {
 
 func (p *txPort) meet(ctx context.Context, m *meeting) error {
 	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
-		return nil, m.run(ctx, p.session, p.b.waker.messageToAll(m.queue), begin...)
+		return nil, m.run(ctx, p.session, messageInTx(1), begin...)
 	})
 }
 
@@ -174,7 +174,7 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 			var states []int16
 			var ignored any
 			steps = append(steps, m.b.step("operate_reschedule", one(&ids, &states, &ignored),
-				m.now.micros, m.queue, []string{l.id}, &due, int64(0), wake.channel, wake.payload))
+				m.now.micros, m.queue, []string{l.id}, &due, int64(0), wake.self, wake.payload(m.queue)))
 			if state, runAt = broker.StatePending, 0; due > m.at {
 				state, runAt = broker.StateScheduled, due
 			}

@@ -3,6 +3,8 @@ package pgbroker
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// listenTo listens on the fixture's channel. The function that it returns
-// gives what came before a payload.
+// listenTo listens as a process in which claims wait for all queues that there are. The
+// function that it returns gives what came before a payload.
 func listenTo(t *testing.T, f *inside) (heard func(until string) []string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), f.db.Config().ConnConfig)
@@ -22,9 +24,12 @@ func listenTo(t *testing.T, f *inside) (heard func(until string) []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close(context.Background()) })
-	if _, err := conn.Exec(t.Context(), "listen "+f.channel); err != nil {
+	number := 1 + rand.Int32N(math.MaxInt32-1)
+	if _, err := conn.Exec(t.Context(), fmt.Sprintf(`listen %s; listen """%s"".%d"; select pg_advisory_lock(%d, %[3]d)`,
+		f.channel, f.schema, number, listenerLock)); err != nil {
 		t.Fatal(err)
 	}
+	f.exec("insert into jobs.waiter (queue, listener) select id, $1 from jobs.queue", number)
 	return func(until string) (all []string) {
 		t.Helper()
 		for {
@@ -75,16 +80,16 @@ func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	t.Parallel()
 	sent := make(chan string, 10)
 	tasks := newTasks()
-	w := newWaker("channel", tasks, func(_ context.Context, wake *wakeUp) { sent <- wake.payload })
-	first, second := w.announce("q", true), w.announce("q", true)
-	other := w.announce("other", true)
+	w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
+	first, second := w.announce("q", true, 1), w.announce("q", true, 2)
+	other := w.announce("other", true, 1)
 	if first == nil || second != nil || other == nil {
 		t.Fatalf("announced %v, %v, and for another queue %v; want the first of each queue to send", first, second, other)
 	}
-	w.announced("q", true, first, nil)
-	w.announced("q", true, second, nil)
-	w.announced("q", true, w.announce("q", true), nil)
-	if got, want := <-sent, w.message("q", true).payload; got != want {
+	w.announced("q", true, 1, first, nil)
+	w.announced("q", true, 2, second, nil)
+	w.announced("q", true, 3, w.announce("q", true, 3), nil)
+	if got, want := <-sent, w.message(true, 5).payload("q"); got != want {
 		t.Errorf("at the end of the window %q was sent, want %q", got, want)
 	}
 	tasks.stop()
@@ -101,30 +106,30 @@ func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
 		sent := make(chan string, 10)
 		tasks := newTasks()
 		defer tasks.stop()
-		w := newWaker("channel", tasks, func(_ context.Context, wake *wakeUp) { sent <- wake.payload })
+		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
 		flush := func(pending bool) *wakeUp {
-			wake := w.announce("q", pending)
-			w.announced("q", pending, wake, nil)
+			wake := w.announce("q", pending, 1)
+			w.announced("q", pending, 1, wake, nil)
 			return wake
 		}
-		pending, anything := w.message("q", true).payload, w.message("q", false).payload
-		if got := flush(true); got == nil || got.payload != pending {
-			t.Fatalf("a flush of pending jobs announces %+v, want %q", got, pending)
+		payload := func(pending bool, jobs int) string { return w.message(pending, jobs).payload("q") }
+		if got := flush(true); got == nil || got.payload("q") != payload(true, 1) {
+			t.Fatalf("a flush of a pending job announces %+v, want %q", got, payload(true, 1))
 		}
 		flush(true)
-		if got := <-sent; got != pending {
-			t.Errorf("after a window of pending jobs %q was sent, want %q", got, pending)
+		if got := <-sent; got != payload(true, 1) {
+			t.Errorf("after a window of pending jobs %q was sent, want %q", got, payload(true, 1))
 		}
 		flush(true)
 		flush(false)
 		flush(true)
-		if got := <-sent; got != anything {
-			t.Errorf("after a window with a scheduled job %q was sent, want %q", got, anything)
+		if got := <-sent; got != payload(false, 3) {
+			t.Errorf("after a window with a scheduled job %q was sent, want %q", got, payload(false, 3))
 		}
 		flush(false)
 		time.Sleep(notifyWindow)
-		if got := flush(true); got == nil || got.payload != anything {
-			t.Errorf("a flush of pending jobs that speaks for a scheduled one announces %+v, want %q", got, anything)
+		if got := flush(true); got == nil || got.payload("q") != payload(false, 2) {
+			t.Errorf("a flush of pending jobs that speaks for a scheduled one announces %+v, want %q", got, payload(false, 2))
 		}
 		if n := w.sofar(); n.all != 7 || n.other != 2 {
 			t.Errorf("heard %+v, want 7 wake-ups, 2 of them of more than pending jobs", n)

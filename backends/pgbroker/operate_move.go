@@ -19,9 +19,9 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	var moved []string
 	var states []int16
 	var ignored any
-	wake := o.b.waker.message(o.queue, false)
+	wake := o.b.waker.message(false, len(ids))
 	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, &ignored),
-		o.now.micros, o.queue, ids, runAt, delay, wake.channel, wake.payload))
+		o.now.micros, o.queue, ids, runAt, delay, wake.self, wake.payload(o.queue)))
 	went(chosen, moved, states)
 	return err
 }
@@ -48,8 +48,8 @@ func (o *operating) move(ctx context.Context, s session, chosen []*broker.Operat
 	var back []string
 	var states []int16
 	var ignored any
-	wake := o.b.waker.message(o.queue, false)
-	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, &ignored), o.queue, ids, wake.channel, wake.payload))
+	wake := o.b.waker.message(false, len(ids))
+	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, &ignored), o.queue, ids, wake.self, wake.payload(o.queue)))
 	went(chosen, back, states)
 	return err
 }

@@ -41,7 +41,7 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	token := rand.Int64()
 	back := make(map[string]bool)
 	holders := make(map[string]string)
-	wake := o.b.waker.message(o.queue, false)
+	wake := o.b.waker.message(false, len(d.ids))
 	var steps []step
 	if len(d.taken) > 0 {
 		steps = append(steps, o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
@@ -49,7 +49,7 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	var sent []string
 	var ignored any
 	steps = append(steps,
-		o.b.step("operate_redrive", one(&sent, &ignored), o.queue, d.ids, d.tails, d.keys, token, wake.channel, wake.payload),
+		o.b.step("operate_redrive", one(&sent, &ignored), o.queue, d.ids, d.tails, d.keys, token, wake.self, wake.payload(o.queue)),
 		o.b.step("unique_holders", each(func(r rows) error {
 			var key, holder string
 			err := r.Scan(&key, &holder)

@@ -51,11 +51,11 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	if err != nil {
 		return broker.Policy{}, err
 	}
-	wake := b.waker.message(req.Queue, false) // it may have been resumed
+	wake := b.waker.broadcast(req.Queue) // it may have been resumed
 	var ignored any
-	change := b.step("policy_set", func(r rows) error { return read(r, &ignored) }, req.Queue, string(text), wake.channel, wake.payload)
+	change := b.step("policy_set", func(r rows) error { return read(r, &ignored) }, req.Queue, string(text), b.channel, wake)
 	if req.Key != "" {
-		change = b.step("policy_key_set", change.read, req.Queue, req.Key, string(text), wake.channel, wake.payload)
+		change = b.step("policy_key_set", change.read, req.Queue, req.Key, string(text), b.channel, wake)
 	}
 	err = b.call(ctx, change)
 	b.waker.wake(req.Queue, false)

@@ -28,6 +28,7 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pru
 		got.Other += marks
 		got.More = got.More || marks == req.Max
 	}
+	err = errors.Join(err, b.call(ctx, b.step("waiter_leave", nil, 0)))
 	if req.Now.IsZero() {
 		err = errors.Join(err, b.turnDays(ctx, &got))
 	}

@@ -138,9 +138,9 @@ func (f *flush) endRestored(wake *wakeUp) step {
 	if f.stored == nil {
 		f.stored = []string{} // none, where nil would be all
 	}
-	channel, payload := wake.args()
+	self, payload := wake.args(f.queue)
 	var ignored any
-	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, channel, payload, suppressed)
+	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
 }
 
 // acceptRestored says what a restored job became.

@@ -32,6 +32,11 @@ func (r *ripe) expected(queue string, now time.Time) bool {
 	return known && !next.After(now)
 }
 
+// within reports whether jobs of a queue fall due within d, or are due.
+func (r *ripe) within(queue string, d time.Duration) bool {
+	return r.expected(queue, time.Now().Add(d))
+}
+
 // note takes what a claim said: the next due time, and whether jobs that are
 // due were left.
 func (r *ripe) note(queue string, next time.Time, left bool) {

@@ -97,6 +97,7 @@ func (s *settling) turn(t *settleTurn) step {
 		tails                                  = make([][]byte, 0, n)
 		charges                                = make([]int16, 0, n)
 		waited, ran                            = make([]int64, 0, n), make([]int64, 0, n)
+		times                                  [4]int64                      // how many waited, how long, how many ran, how long
 		buf                                    = []byte{}                    // a tail that is empty is not nil, which leaves the stored one
 		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
 		done                                   = true
@@ -131,6 +132,11 @@ func (s *settling) turn(t *settleTurn) step {
 		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
 		charges = append(charges, chargeOf(o))
 		waited, ran = append(waited, broker.DurationMicros(item.Waited)), append(ran, broker.DurationMicros(item.Ran))
+		for i, us := range []int64{waited[at], ran[at]} {
+			if us > 0 {
+				times[2*i], times[2*i+1] = times[2*i]+1, min(times[2*i+1]+us, maxTimes)
+			}
+		}
 		if o.Kind() == broker.OutcomeRelease && o.Kept() == nil {
 			tails = append(tails, nil)
 			continue
@@ -147,15 +153,15 @@ func (s *settling) turn(t *settleTurn) step {
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
 			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails,
-			waited, ran)
+			waited, ran, times[:])
 	}
 	if len(t.alive) > 0 {
-		t.wake = s.b.waker.announce(t.queue, false)
+		t.wake = s.b.waker.announce(t.queue, false, len(t.alive))
 	}
-	channel, payload := t.wake.args()
+	self, payload := t.wake.args(t.queue)
 	var ignored any
 	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
-		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, channel, payload)
+		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, self, payload)
 }
 
 // chargeOf says what an outcome counts for in the totals, beside the state it leads
@@ -192,7 +198,7 @@ func (t *settleTurn) read(more ...any) func(rows) error {
 func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
 	for _, t := range s.turns {
 		if len(t.alive) > 0 {
-			s.b.waker.announced(t.queue, false, t.wake, err)
+			s.b.waker.announced(t.queue, false, len(t.alive), t.wake, err)
 		}
 	}
 	if len(s.turns) == 0 {
@@ -268,6 +274,9 @@ func (s *settling) tell(ctx context.Context, t *settleTurn, verdicts []broker.Ve
 	}
 	s.b.tell(ctx, t.queue, events, false)
 }
+
+// maxTimes is where sums of times stop, far below what a bigint holds.
+const maxTimes = 4e18
 
 // noEpoch is an epoch that no job has.
 const noEpoch = -1

@@ -107,7 +107,7 @@ func (p *txPort) beside(ctx context.Context, s step) error {
 }
 
 func (p *txPort) flush(ctx context.Context, f *flush) error {
-	wake := p.b.waker.messageToAll(f.queue)
+	wake := messageInTx(len(f.jobs))
 	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
 		if f.restored() {
 			return nil, f.restore(ctx, p.session, wake, begin...)

@@ -2,14 +2,14 @@ package pgbroker
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // How often a claim that waits looks by itself. Without notifications the
-// pauses grow from the first to the last as long as nothing comes.
+// pauses grow from the first to the last as long as nothing comes. With them, all
+// processes that wait for a queue look every pollListening together.
 const (
 	pollFirst     = 10 * time.Millisecond
 	pollLast      = 250 * time.Millisecond
@@ -19,42 +19,52 @@ const (
 // lookTime bounds a look whose caller no longer does.
 const lookTime = 10 * time.Second
 
-// claimWaiting claims until something came, the time is up, or ctx ends. It
-// looks first, unless that is known to be in vain, and again when it is woken,
-// when the next job is due, and now and then: only for pending jobs, when these
-// are all that can have come. Between the looks it holds nothing of the store's.
-// §17.
+// claimWaiting claims until jobs came, the time is up, or ctx ends. It looks first, unless
+// the last claim found all there was and nothing was heard since; and again when it is
+// woken, when the next job is due, and now and then: only for pending jobs, if nothing
+// else can have come. Between the looks it holds nothing of the store's. §17.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
 	queues := make([]string, 0, len(req.Queues))
 	for _, s := range req.Queues {
 		queues = append(queues, s.Queue)
 	}
-	p := b.waker.wait(distinct(queues))
+	queues = distinct(queues)
+	p := b.waker.wait(queues)
 	defer b.waker.leave(p)
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pause, woken, passes := pollFirst, true, 0
 	for {
-		listening := b.listen()
+		listening, looked := b.listen(), time.Now()
+		awaited := listening && b.waker.known(queues) // others wake this process
 		var got claimed
 		var err error
 		var known *standing
 		pending := false
-		if woken && listening {
+		if woken && awaited {
 			known, pending = b.quiet.tell(req, b.waker.sofar())
 		}
 		if known == nil || pending {
 			got, err = b.claimFor(ctx, req, known)
 		} else {
-			got.Now, got.NextDue = known.time(), known.due
+			got.Now, got.NextDue, looked = known.time(), known.due, known.at
+		}
+		if err != nil {
+			b.waker.forget(queues...)
 		}
 		if err != nil || len(got.Jobs) > 0 || got.More && !got.passed || !time.Now().Before(end) {
 			return got.Claimed, err
 		}
+		if listening && !awaited {
+			if b.enterWaiters(ctx, queues) == nil && b.waker.known(queues) {
+				continue // what came before others knew is found by another look
+			}
+			listening = false
+		}
 		wait := jitter(pause)
 		if pause = min(pause*3/2, pollLast); listening {
-			wait = jitter(b.poll)
+			wait = b.pollPause() - time.Since(looked)
 		}
 		if !got.NextDue.IsZero() {
 			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock
@@ -65,12 +75,19 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		} else {
 			passes = 0
 		}
-		timer.Reset(min(wait, time.Until(end)))
+		left := time.Until(end)
+		timer.Reset(min(wait, left))
 		woken = false
 		select {
 		case <-p.woken:
 			pause, woken = pollFirst, true
 		case <-timer.C:
+			if listening && left < wait {
+				return got.Claimed, nil
+			}
+			if listening {
+				_ = b.enterWaiters(ctx, queues) // how many share the looks may have changed
+			}
 		case <-ctx.Done():
 			return got.Claimed, broker.About(ctx.Err(), "claim", "", "")
 		case <-b.closed:
@@ -111,14 +128,5 @@ func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *
 	}
 }
 
-// jitter spreads pauses, so that processes that began together part company.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + rand.N(d/2)
-}
-
-// wakeOthers wakes claims that wait, of a transaction that has ended and did not
-// itself tell those of other processes.
-func (b *Broker) wakeOthers(queue string) {
-	b.waker.announce(queue, true)
-	b.waker.announced(queue, true, nil, nil)
-}
+// wakeOthers wakes claims that wait, after a transaction that sent no wake-up.
+func (b *Broker) wakeOthers(queue string) { b.waker.announced(queue, true, manyJobs, nil, nil) }

@@ -3,24 +3,35 @@ package pgbroker
 import (
 	"context"
 	"crypto/rand"
+	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// waker tells claims that wait of jobs: those of this process at once, those of
-// others by NOTIFY. Notifying transactions commit one after the other, in the
-// whole cluster, so each process sends at most one notification per queue and
-// window: at once when the window before was quiet, else when it ends.
+// waker tells waiting claims that jobs became claimable: a claim of this process at
+// once, or one of another process by NOTIFY. What it wakes also takes over the duty to
+// wake the next claim, if there are more jobs than it could take.
+//
+// Transactions that notify commit one after the other in the whole cluster. So each
+// process sends at most one notification per queue and window: at once if the window
+// before was idle, else when it ends.
 type waker struct {
-	mu      sync.Mutex
-	waiters map[string][]*waiter
-	heard   news
-	windows map[string]*window
-	send    func(ctx context.Context, wake *wakeUp) // in a transaction of its own
-	tasks   *tasks
-	channel string
-	token   string // of this process in the notifications it sends
+	mu       sync.Mutex
+	waiters  map[string][]*waiter
+	heard    news
+	windows  map[string]*window
+	duties   map[string]*duty
+	listener int32           // number of this process's listener, 0 while there is none
+	entered  map[string]bool // queues for which other processes know the listener
+	peers    int             // other processes that wait, as of the last look; at most mostPeers
+
+	entering sync.Mutex // held while rows of table waiter are written, and before mu
+	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)
+	tasks    *tasks
+	grace    time.Duration // busyGrace, but in tests
+	token    string        // of this process in the broadcasts it sends
 }
 
 const (
@@ -31,18 +42,47 @@ const (
 	// notifyGrace is how much longer one is held back because the next statement
 	// of a stream may send it: a transaction less.
 	notifyGrace = time.Millisecond
+
+	// busyGrace is how long a wake-up waits for a claim of a process in which none
+	// waits: such a process often claims within a moment, when a handler returns.
+	busyGrace = 2 * time.Millisecond
+
+	// manyJobs stands for a number of jobs that is not known.
+	manyJobs = math.MaxInt32
 )
 
 // window is what a queue's last notification holds back.
 type window struct {
 	until time.Time
-	late  *wakeUp // goes out at the end
+	late  *wakeUp // sent at the end
 }
 
-// wakeUp is a notification for a statement to send; nil for none.
+// wakeUp is a notification for a statement to send to one process in which a claim
+// waits; nil for none.
 type wakeUp struct {
-	channel, payload string
-	pending          bool // it is of jobs that are pending, and of nothing else
+	kind string // pendingKind, dueKind or txKind
+	jobs int    // for which it is sent
+	self int32  // the listener that is not to get it, 0 for none
+}
+
+// payload is the text of the notification.
+func (w *wakeUp) payload(queue string) string {
+	return w.kind + "\n" + queue + "\n" + strconv.Itoa(w.jobs)
+}
+
+// args returns the parameters @self and @payload of a statement.
+func (w *wakeUp) args(queue string) (self *int32, payload *string) {
+	if w == nil {
+		return nil, nil
+	}
+	text := w.payload(queue)
+	return &w.self, &text
+}
+
+// duty is to have claims take jobs for which this process was woken.
+type duty struct {
+	kind string
+	jobs int
 }
 
 // news counts wake-ups. Those of all queues count, so that it need not be known
@@ -52,91 +92,102 @@ type news struct {
 	other uint64 // those of more than pending jobs: of due times, policies, workers
 }
 
-func (w *wakeUp) args() (channel, payload *string) {
-	if w == nil {
-		return nil, nil
-	}
-	return &w.channel, &w.payload
-}
-
 // waiter is a claim that waits.
 type waiter struct {
 	queues []string
 	woken  chan struct{}
 }
 
-func newWaker(channel string, t *tasks, send func(context.Context, *wakeUp)) *waker {
-	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel,
-		token: rand.Text()}
+func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)) *waker {
+	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), duties: make(map[string]*duty),
+		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 
-// message is the notification that wakes a queue in all other processes; this
-// one wakes its own waiters when the transaction has ended. With pending it says
-// that jobs became pending and nothing else changed.
-func (w *waker) message(queue string, pending bool) *wakeUp {
-	kind := wakeKind
+// broadcast returns the payload that makes all claims look that wait for a queue in
+// other processes: its policy may have changed, or their workers may be gone.
+func (w *waker) broadcast(queue string) string { return wakeKind + "\n" + queue + "\n" + w.token }
+
+// message returns the wake-up for jobs of a queue. With pending they are pending, and
+// nothing else changed. The caller wakes the claims of this process.
+func (w *waker) message(pending bool, jobs int) *wakeUp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.messageLocked(pending, jobs)
+}
+
+func (w *waker) messageLocked(pending bool, jobs int) *wakeUp {
+	kind := dueKind
 	if pending {
 		kind = pendingKind
 	}
-	return &wakeUp{w.channel, kind + "\n" + queue + "\n" + w.token, pending}
+	return &wakeUp{kind: kind, jobs: jobs, self: w.listener}
 }
 
-// messageToAll is for a transaction whose end nobody here will learn of.
-func (w *waker) messageToAll(queue string) *wakeUp {
-	return &wakeUp{channel: w.channel, payload: wakeKind + "\n" + queue}
-}
+// messageInTx returns the wake-up to send with a transaction of the caller's. Nobody here
+// learns of its end, so that it may wake this process, too.
+func messageInTx(jobs int) *wakeUp { return &wakeUp{kind: txKind, jobs: jobs} }
 
 // announce returns the notification to send with a transaction that makes jobs
-// of a queue claimable, now (pending) or at some time, or nil when there was one
-// a moment ago: then another follows at the end of the window. announced must
-// follow.
-func (w *waker) announce(queue string, pending bool) *wakeUp {
+// of a queue claimable, now (pending) or at some time. It returns nil when a claim of
+// this process waits for pending jobs, and when one was sent a moment ago: then another
+// follows at the end of the window. announced must follow.
+func (w *waker) announce(queue string, pending bool, jobs int) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if pending && len(w.waiters[queue]) > 0 {
+		return nil
+	}
 	now := time.Now()
+	last := w.window(queue)
+	if now.Before(last.until) {
+		return nil
+	}
+	if late := last.late; late != nil { // it speaks for those before it, too
+		pending, jobs = pending && late.kind == pendingKind, jobs+late.jobs
+	}
+	last.until, last.late = now.Add(notifyWindow), nil
+	return w.messageLocked(pending, jobs)
+}
+
+func (w *waker) window(queue string) *window {
 	last := w.windows[queue]
 	if last == nil {
 		last = new(window)
 		w.windows[queue] = last
 	}
-	if now.Before(last.until) {
-		return nil
-	}
-	pending = pending && (last.late == nil || last.late.pending) // it speaks for those before it, too
-	last.until, last.late = now.Add(notifyWindow), nil
-	return w.message(queue, pending)
+	return last
 }
 
 // announced is called when that transaction has ended. One that failed may have
 // sent nothing, or all: nobody knows.
-func (w *waker) announced(queue string, pending bool, sent *wakeUp, err error) {
-	w.wake(queue, pending)
-	if sent != nil {
-		if err == nil {
-			return
-		}
-		pending = sent.pending
-	}
+func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.windows[queue]
-	if last.late != nil {
-		if last.late.pending && !pending {
-			*last.late = *w.message(queue, false)
-		}
+	waits := w.wakeLocked(queue, pending)
+	switch {
+	case sent != nil && err == nil:
+		return
+	case sent != nil:
+		pending, jobs = sent.kind == pendingKind, sent.jobs
+	case pending && waits:
+		w.owe(queue, pendingKind, jobs)
 		return
 	}
-	late := w.message(queue, pending)
-	last.late = late
+	last := w.window(queue)
+	if last.late != nil {
+		last.late = w.messageLocked(pending && last.late.kind == pendingKind, min(last.late.jobs+jobs, manyJobs))
+		return
+	}
+	last.late = w.messageLocked(pending, jobs)
 	w.tasks.after(time.Until(last.until)+notifyGrace, func(ctx context.Context) {
 		w.mu.Lock()
-		due := last.late == late // nothing has spoken for it since
-		if due {
+		late := last.late
+		if late != nil { // nothing has spoken for it since
 			last.late, last.until = nil, time.Now().Add(notifyWindow)
 		}
 		w.mu.Unlock()
-		if due {
-			w.send(ctx, late)
+		if late != nil {
+			w.send(ctx, queue, []*wakeUp{late}, false)
 		}
 	})
 }
@@ -167,12 +218,18 @@ func (w *waker) leave(p *waiter) {
 func (w *waker) wake(queue string, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.wakeLocked(queue, pending)
+}
+
+// wakeLocked reports whether there are any.
+func (w *waker) wakeLocked(queue string, pending bool) bool {
 	if w.heard.all++; !pending {
 		w.heard.other++
 	}
 	for _, p := range w.waiters[queue] {
 		p.signal()
 	}
+	return len(w.waiters[queue]) > 0
 }
 
 // sofar counts the wake-ups so far.

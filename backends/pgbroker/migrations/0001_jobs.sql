@@ -307,6 +307,13 @@ create table jobs.mark (
 );
 create index mark_until on jobs.mark (until);
 
+-- Processes in which a claim waits, by the numbers of their listeners: a new job wakes one of them.
+create table jobs.waiter (
+  queue    int not null,
+  listener int not null,
+  primary key (queue, listener)
+);
+
 -- Events for watchers that cannot listen.
 create table jobs.event (
   id      bigint generated always as identity primary key,
@@ -335,7 +342,11 @@ begin
   end if;
   insert into jobs.count_delta (queue, pending, scheduled) values (old.queue, (came = 1)::int, (came = 2)::int);
   update jobs.count_total set waiting = waiting - 1 where queue = old.queue;
-  perform pg_notify('jobs_' || tg_table_schema, E'w\n' || name) from jobs.queue where id = old.queue;
+  perform pg_notify('jobs.' || w.listener, E't\n' || q.name || E'\n1')
+  from jobs.queue q cross join lateral (
+    select listener from jobs.waiter
+    where queue = q.id and not pg_try_advisory_xact_lock_shared(1785684595, listener) limit 1) w
+  where q.id = old.queue;
   return null;
 end $$;
 create trigger follow after delete on jobs.unique_key for each row when (old.next is not null) execute function jobs.follow();

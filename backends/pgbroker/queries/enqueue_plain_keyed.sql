@@ -1,6 +1,6 @@
 -- enqueue_plain_keyed.sql: store new jobs as enqueue_plain.sql does, of which some have a key, and call their keys.
 -- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @keys '' for none,
---   @channel|null, @payload|null
+--   @self|null and @payload as in wake.sql
 -- Returns: as enqueue_plain.sql; also no row when the queue is not known to have jobs with keys
 -- Called by: (*Broker).Enqueue
 with stored as (
@@ -21,4 +21,4 @@ with stored as (
 )
 insert into jobs.count_delta (queue, pending, bytes, enqueued)
 select queue, count(*), sum(size), count(*) from stored group by queue
-returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end
+returning case when @self::int is not null then (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w) end

@@ -1,7 +1,7 @@
 -- enqueue_seal.sql: take back new jobs whose IDs have a record elsewhere, say who holds keys, and wake.
 -- A second statement, because its snapshot shows jobs that ended while the first waited for their IDs.
 -- Params: @now µs|null, @queue, @ids, @stored those that were stored|null: those whose rows this transaction wrote, @unique_keys, ''
---   for none|null, @token|null, @channel|null, @payload|null
+--   for none|null, @token|null, @self|null and @payload as in wake.sql
 -- Returns: one row per refused job: ID, whether the ID has a record, holder of its unique key|null
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
 with clock as materialized (
@@ -36,4 +36,4 @@ from unnest(@ids::text[], @unique_keys::text[]) as n(id, key) join jobs.unique_k
   and u.key = any (@unique_keys::text[]) and u.key = n.key
 where @unique_keys::text[] is not null and u.token is distinct from @token::bigint
 union all
-select null, null, pg_notify(@channel, @payload)::text where @channel::text is not null
+select null, null, pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w where @self::int is not null

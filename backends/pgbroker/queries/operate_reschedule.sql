@@ -1,5 +1,5 @@
 -- operate_reschedule.sql: give scheduled, retry and pending jobs a new time.
--- Params: @now µs|null, @queue, @ids, all of them locked, @run_at run time µs|null, @delay µs, @channel, @payload
+-- Params: @now µs|null, @queue, @ids, all of them locked, @run_at run time µs|null, @delay µs, @self and @payload as in wake.sql
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
 with clock as materialized (
@@ -30,4 +30,4 @@ with clock as materialized (
   from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = @queue) and j.id = any (@ids)
     and j.id = m.id group by j.queue
 )
-select array(select id from moved), array(select state from moved), pg_notify(@channel, @payload)::text
+select array(select id from moved), array(select state from moved), (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w)

@@ -1,5 +1,5 @@
 -- operate_unhold.sql: make held jobs again what they were, pending ones in front.
--- Params: @queue, @ids, all of them locked, @channel, @payload
+-- Params: @queue, @ids, all of them locked, @self and @payload as in wake.sql
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
 with place as materialized (
@@ -26,4 +26,4 @@ with place as materialized (
 ), total as (
   update jobs.count_total set waiting = waiting - (select count(*) from back) where queue = (select id from place)
 )
-select array(select id from back), array(select state from back), pg_notify(@channel, @payload)::text
+select array(select id from back), array(select state from back), (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w)

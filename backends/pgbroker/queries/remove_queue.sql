@@ -37,6 +37,8 @@ with clock as materialized (
   delete from jobs.call c using removed r where c.queue = r.id
 ), limits as (
   delete from jobs.limiter l using removed r where l.queue = r.id
+), waiters as (
+  delete from jobs.waiter w using removed r where w.queue = r.id
 ), gone as (
   delete from jobs.queue q using removed r where q.id = r.id
 )

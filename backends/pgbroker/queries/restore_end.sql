@@ -1,7 +1,7 @@
 -- restore_end.sql: take back jobs whose IDs have a record elsewhere, and move those that had ended to where they belong: to
 -- dead, to history, or nowhere when their retention is over.
 -- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
---   keys that were taken, @channel, @payload, @suppressed of those to keep, whether they are suppressed
+--   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed
 -- Returns: one row, of no use
 -- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
 with clock as materialized (
@@ -53,4 +53,4 @@ with clock as materialized (
   select (select id from place), o.n from (select count(*) as n from ended where suppressed) o where o.n > 0
   on conflict (queue) do update set suppressed = t.suppressed + excluded.suppressed
 )
-select case when @channel::text is not null then pg_notify(@channel, @payload)::text end
+select case when @self::int is not null then (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w) end

@@ -1,0 +1,201 @@
+package pgbroker
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Which process is woken. A process in which a claim waits has a row in table waiter for
+// each of its queues, and a new job notifies the listener of one of them. The row stays
+// while the process takes jobs, so that a busy process writes nothing. One that is woken
+// while none of its claims waits passes the wake-up on and deletes the row; the next
+// claim that waits makes it again, and then looks once more.
+//
+// A wake-up is lost with the process that gets it. Then the job waits until a claim
+// looks by itself: of the processes that wait for a queue together, one every
+// pollListening.
+
+// mostPeers is how many processes share the looks of a queue at most.
+const mostPeers = 100
+
+// called takes a wake-up that another process sent to this one.
+func (w *waker) called(queue, kind string, jobs int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakeLocked(queue, kind == pendingKind)
+	w.owe(queue, kind, jobs)
+}
+
+// owe remembers jobs that claims of this process are to take. If none of them begins soon,
+// because none waits, another process is woken.
+func (w *waker) owe(queue, kind string, jobs int) {
+	if d := w.duties[queue]; d != nil {
+		d.jobs = min(d.jobs+jobs, manyJobs)
+		if kind != pendingKind {
+			d.kind = dueKind
+		}
+		return
+	}
+	d := &duty{kind: kind, jobs: jobs}
+	w.duties[queue] = d
+	var look func(ctx context.Context)
+	look = func(ctx context.Context) {
+		w.mu.Lock()
+		mine, waits := w.duties[queue] == d, len(w.waiters[queue]) > 0
+		if mine && waits && ctx.Err() == nil { // it was signalled, and will claim or leave
+			w.tasks.after(w.grace, look)
+			mine = false
+		}
+		if mine {
+			delete(w.duties, queue)
+		}
+		w.mu.Unlock()
+		if mine {
+			w.passOn(ctx, queue, d, true)
+		}
+	}
+	w.tasks.after(w.grace, look)
+}
+
+// assume returns, and removes, what the process owes for queues: a claim begins.
+func (w *waker) assume(shares []broker.Share) map[string]*duty {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.duties) == 0 {
+		return nil
+	}
+	mine := make(map[string]*duty)
+	for _, s := range shares {
+		if d := w.duties[s.Queue]; d != nil {
+			delete(w.duties, s.Queue)
+			mine[s.Queue] = d
+		}
+	}
+	return mine
+}
+
+// relieve ends the duties of a claim. What it may have left is for other processes.
+func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error) {
+	if len(duties) == 0 || err == nil && !got.More {
+		return
+	}
+	for _, j := range got.Jobs {
+		if d := duties[j.Queue]; d != nil && d.jobs != manyJobs {
+			d.jobs--
+		}
+	}
+	for queue, d := range duties {
+		if d.jobs > 0 {
+			w.tasks.start(func(ctx context.Context) { w.passOn(ctx, queue, d, false) })
+		}
+	}
+}
+
+// passOn wakes other processes for jobs: two, which each wake two, so that many are woken soon.
+// A process that is busy need not be woken until a claim of it waits again.
+func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
+	w.entering.Lock()
+	defer w.entering.Unlock()
+	w.mu.Lock()
+	self := w.listener
+	if busy = busy && w.entered[queue]; busy {
+		delete(w.entered, queue)
+	}
+	w.mu.Unlock()
+	half := d.jobs / 2
+	if d.jobs == manyJobs {
+		half = manyJobs
+	}
+	wakes := []*wakeUp{{kind: d.kind, jobs: max(d.jobs-half, half), self: self}}
+	if half > 0 {
+		wakes = append(wakes, &wakeUp{kind: d.kind, jobs: half, self: self})
+	}
+	w.send(ctx, queue, wakes, busy)
+}
+
+// begin takes the number of a new listener, which no process knows yet; 0 ends one.
+func (w *waker) begin(listener int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listener, w.entered = listener, make(map[string]bool)
+}
+
+// forget has claims say again that they wait for queues, which may be new ones of their names.
+func (w *waker) forget(queues ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range queues {
+		delete(w.entered, q)
+	}
+}
+
+// known reports whether other processes wake this one for queues.
+func (w *waker) known(queues []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range queues {
+		if !w.entered[q] {
+			return false
+		}
+	}
+	return w.listener != 0
+}
+
+// enterWaiters has other processes wake this one for queues. What came before
+// that is found by a look after it.
+func (b *Broker) enterWaiters(ctx context.Context, queues []string) error {
+	w := b.waker
+	w.entering.Lock()
+	defer w.entering.Unlock()
+	w.mu.Lock()
+	listener := w.listener
+	w.mu.Unlock()
+	if listener == 0 {
+		return nil
+	}
+	peers := 0
+	err := b.call(ctx, b.step("waiter_enter", one(&peers), queues, listener, mostPeers))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || w.listener != listener {
+		return err
+	}
+	w.peers = peers
+	for _, q := range queues {
+		if !w.entered[q] {
+			w.entered[q] = true
+			w.heard.all++
+			w.heard.other++
+		}
+	}
+	return nil
+}
+
+// pollPause is how long a claim that is woken by others waits until it looks by
+// itself. Processes share the looks.
+func (b *Broker) pollPause() time.Duration {
+	b.waker.mu.Lock()
+	defer b.waker.mu.Unlock()
+	return jitter(b.poll * time.Duration(1+b.waker.peers))
+}
+
+// handOver tells another process of jobs that fall due soon, when a claim has used up
+// what its worker can take: nobody else may have looked since they came.
+func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
+	if len(got.Jobs) < req.Max || req.Max == 0 || !req.Now.IsZero() || b.polls() {
+		return
+	}
+	for _, s := range req.Queues {
+		if b.ripe.within(s.Queue, 2*pollListening) {
+			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &duty{kind: dueKind, jobs: 1}, false) })
+		}
+	}
+}
+
+// jitter spreads pauses, so that processes that began together part company.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(d/2)
+}

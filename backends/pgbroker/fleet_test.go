@@ -1,0 +1,142 @@
+package pgbroker
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// fleet is processes whose claims wait for the jobs of one queue.
+type fleet struct {
+	*inside
+	brokers []*Broker
+	came    chan broker.Job // what they claimed and completed
+	ended   sync.WaitGroup
+}
+
+func newFleet(t *testing.T, size, slots int) *fleet {
+	f := &fleet{inside: open(t), came: make(chan broker.Job, 1000)}
+	f.accept(f, job("the first of the queue")) // which the first process takes
+	for range size {
+		b := openOn(t, connectAs(t, testenv.Postgres(t), 2, f.schema), Config{Schema: f.schema})
+		b.poll = time.Hour
+		f.brokers = append(f.brokers, b.Broker)
+		worker := testenv.Name(t)
+		b.worker(worker)
+		f.ended.Go(func() { f.work(b.Broker, worker, slots) })
+	}
+	t.Cleanup(f.ended.Wait)
+	t.Cleanup(f.close)
+	<-f.came
+	eventually(t, "that all processes wait", func() bool { return int(f.value("select count(*) from jobs.waiter")) == size })
+	return f
+}
+
+// work claims and completes until the broker is closed.
+func (f *fleet) work(b *Broker, worker string, slots int) {
+	for number := int64(1); ; number++ {
+		got, err := b.Claim(f.t.Context(), broker.ClaimRequest{Worker: worker, Max: slots, Wait: time.Hour,
+			Queues: []broker.Share{{Queue: "q", Max: slots}}})
+		if err != nil {
+			return
+		}
+		req := broker.SettleRequest{Worker: worker, Number: number}
+		for i := range got.Jobs {
+			req.Items = append(req.Items, broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)})
+		}
+		if _, err := b.Settle(f.t.Context(), req); err != nil {
+			return
+		}
+		for _, j := range got.Jobs {
+			f.came <- j
+		}
+	}
+}
+
+func (f *fleet) close() {
+	for _, b := range f.brokers {
+		b.Close()
+	}
+}
+
+// calls returns how many round trips the processes made.
+func (f *fleet) calls() (n int64) {
+	for _, b := range f.brokers {
+		n += b.pool.Stat().AcquireCount()
+	}
+	return n
+}
+
+// A new job wakes one of the processes that wait, and what it costs does not depend on
+// how many there are.
+func TestFleet_AJobCostsTheSameBesideManyIdleProcesses(t *testing.T) {
+	const jobs = 20
+	cost := func(size int) float64 {
+		f := newFleet(t, size, 10)
+		before := f.calls()
+		for range jobs {
+			f.accept(f, job(testenv.Name(t)))
+			<-f.came
+		}
+		f.close() // waits for claims that were woken without result
+		f.ended.Wait()
+		return float64(f.calls()-before) / jobs
+	}
+	alone := cost(1)
+	for size, most := range map[int]float64{10: 1.5, 40: 2} {
+		if n := cost(size); n > most*alone {
+			t.Errorf("a job takes %.2f round trips of the workers beside %d idle processes, and %.2f beside one; want %v times as many at most",
+				n, size, alone, most)
+		}
+	}
+}
+
+// Several jobs that one call stores wake as many processes as are needed for them.
+func TestFleet_ManyJobsWakeManyProcesses(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8, 2)
+	var jobs []broker.NewJob
+	for range 16 {
+		jobs = append(jobs, job(testenv.Name(t)))
+	}
+	f.accept(f, jobs...)
+	for range jobs {
+		<-f.came
+	}
+}
+
+// A wake-up of a process that died goes to another one.
+func TestFleet_AProcessThatDiedIsNotWoken(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 10)
+	f.exec("insert into jobs.waiter (queue, listener) select q.id, n from jobs.queue q, generate_series(1, 50) n")
+	for range 20 {
+		f.accept(f, job(testenv.Name(t)))
+		<-f.came
+	}
+	_, err := f.Prune(t.Context(), broker.PruneRequest{Queues: []string{"q"}, Max: 100})
+	f.check(err)
+	if n := f.value("select count(*) from jobs.waiter"); n != 1 {
+		t.Errorf("after Prune %d processes are said to wait, want the one that lives", n)
+	}
+}
+
+// A process that is woken while it is busy wakes another one, and is not woken again
+// until a claim of it waits.
+func TestFleet_ABusyProcessPassesAWakeUpOn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 10)
+	f.worker("busy")
+	busy := f.onlyWoken("busy")
+	f.check(busy.enterWaiters(t.Context(), []string{"q"}))
+	for n := 0; f.value("select count(*) from jobs.waiter") == 2; n++ { // one of two is chosen each time
+		if n == 100 {
+			t.Fatalf("a process that claims nothing still counts as one that waits after %d jobs", n)
+		}
+		f.accept(f, job(testenv.Name(t)))
+		<-f.came
+	}
+}

@@ -1,0 +1,8 @@
+-- waiter_leave.sql: remove a listener from the processes that wait, and those that died: nobody holds the locks of their numbers.
+-- Params: @self the listener, 0 for the dead alone
+-- Returns: nothing
+-- Called by: (*Broker).Close and (*Broker).Prune
+delete from jobs.waiter
+where listener = @self
+  or @self = 0 and listener = any (array(select d.listener from (select distinct listener from jobs.waiter offset 0) d
+                                         where pg_try_advisory_xact_lock_shared(1785684595, d.listener)))

@@ -19,19 +19,15 @@ type fleet struct {
 
 func newFleet(t *testing.T, size, slots int) *fleet {
 	f := &fleet{inside: open(t), came: make(chan broker.Job, 1000)}
-	f.accept(f, job("the first of the queue")) // which the first process takes
 	for range size {
-		b := openOn(t, connectAs(t, testenv.Postgres(t), 2, f.schema), Config{Schema: f.schema})
-		b.poll = time.Hour
-		f.brokers = append(f.brokers, b.Broker)
 		worker := testenv.Name(t)
-		b.worker(worker)
+		b := f.onlyWokenOn(connect(t, testenv.Postgres(t), 2), Config{Schema: f.schema}, worker)
+		f.brokers = append(f.brokers, b.Broker)
 		f.ended.Go(func() { f.work(b.Broker, worker, slots) })
 	}
 	t.Cleanup(f.ended.Wait)
 	t.Cleanup(f.close)
-	<-f.came
-	eventually(t, "that all processes wait", func() bool { return int(f.value("select count(*) from jobs.waiter")) == size })
+	eventually(t, "that all processes wait", func() bool { return f.calls() >= int64(size*firstLooks) })
 	return f
 }
 

@@ -17,7 +17,7 @@ func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 		config pgbroker.Config
 		most   int // round trips
 	}{
-		{"Listening", pgbroker.Config{}, 4},               // one at the start, one at the end, and a spurious one or two
+		{"Listening", pgbroker.Config{}, 6},               // three looks, two that say that it waits, and a spurious look
 		{"PollOnly", pgbroker.Config{PollOnly: true}, 16}, // 10 ms apart at first, 250 ms later
 	} {
 		t.Run(c.name, func(t *testing.T) {

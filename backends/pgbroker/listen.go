@@ -19,7 +19,7 @@ import (
 // Notifications have lines: a kind, a queue, and what depends on the kind. Names contain
 // no line breaks.
 const (
-	// To the listener of one process, with a number of jobs.
+	// To the listener of one process, with a number of jobs; txKind also to all.
 	pendingKind = "p" // jobs became pending, and nothing else changed
 	dueKind     = "d" // jobs became pending or scheduled
 	txKind      = "t" // the same, by a transaction that may have been open for long
@@ -128,9 +128,9 @@ func (l *listener) session(ctx context.Context) {
 		_ = connSession{conn, l.b.config.PollOnly}.run(ctx, l.b.step("waiter_leave", nil, number))
 		conn.Close(ctx)
 	}()
-	own := fmt.Sprintf(`"%s".%d`, l.b.config.Schema, number) // as the statements write it
-	listen := fmt.Sprintf("listen %s; listen %s; select pg_advisory_lock(%d, %d)",
-		pgx.Identifier{l.b.channel}.Sanitize(), pgx.Identifier{own}.Sanitize(), listenerLock, number)
+	all, own := l.b.listenerChannel(0), l.b.listenerChannel(number)
+	listen := fmt.Sprintf("listen %s; listen %s; listen %s; select pg_advisory_lock(%d, %d)", pgx.Identifier{l.b.channel}.Sanitize(),
+		pgx.Identifier{all}.Sanitize(), pgx.Identifier{own}.Sanitize(), listenerLock, number)
 	if _, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
@@ -143,9 +143,15 @@ func (l *listener) session(ctx context.Context) {
 			return
 		}
 		if n != nil {
-			l.b.dispatch(n.Payload)
+			l.b.dispatch(n.Payload, n.Channel == own)
 		}
 	}
+}
+
+// listenerChannel returns the channel of a listener as the statements write it, or
+// with 0 that of all listeners.
+func (b *Broker) listenerChannel(number int32) string {
+	return inSchema(fmt.Sprintf("%s.%d", DefaultSchema, number), b.config.Schema)
 }
 
 // connect makes the connection that listens, or takes it out of the pool.
@@ -174,14 +180,19 @@ func (l *listener) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificati
 	return nil, conn.Ping(alive)
 }
 
-// dispatch passes a notification, or an event that was polled, on.
-func (b *Broker) dispatch(payload string) {
+// dispatch passes a notification, or an event that was polled, on. Mine says that
+// no other process got it.
+func (b *Broker) dispatch(payload string, mine bool) {
 	kind, rest, _ := strings.Cut(payload, "\n")
 	queue, rest, _ := strings.Cut(rest, "\n")
 	switch {
 	case kind == pendingKind || kind == dueKind || kind == txKind:
 		if kind == txKind {
 			b.floors.doubt(queue)
+		}
+		if !mine {
+			b.waker.wake(queue, kind == pendingKind)
+			break
 		}
 		jobs, _ := strconv.Atoi(rest)
 		b.waker.called(queue, kind, jobs)

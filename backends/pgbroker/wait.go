@@ -34,7 +34,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	pause, woken, passes := pollFirst, true, 0
+	pause, woken, passes, entered := pollFirst, true, 0, false
 	for {
 		listening, looked := b.listen(), time.Now()
 		awaited := listening && b.waker.known(queues) // others wake this process
@@ -58,6 +58,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		}
 		if listening && !awaited {
 			if b.enterWaiters(ctx, queues) == nil && b.waker.known(queues) {
+				entered = true
 				continue // what came before others knew is found by another look
 			}
 			listening = false
@@ -65,6 +66,9 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		wait := jitter(pause)
 		if pause = min(pause*3/2, pollLast); listening {
 			wait = b.pollPause() - time.Since(looked)
+		}
+		if entered { // a transaction that did not see it yet may have committed after the look
+			wait, entered = min(wait, pollLast), false
 		}
 		if !got.NextDue.IsZero() {
 			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock

@@ -47,6 +47,9 @@ const (
 	// waits: such a process often claims within a moment, when a handler returns.
 	busyGrace = 2 * time.Millisecond
 
+	// inTx stands for the listener of a process in a transaction of its caller's.
+	inTx = -1
+
 	// manyJobs stands for a number of jobs that is not known.
 	manyJobs = math.MaxInt32
 )
@@ -62,7 +65,7 @@ type window struct {
 type wakeUp struct {
 	kind string // pendingKind, dueKind or txKind
 	jobs int    // for which it is sent
-	self int32  // the listener that is not to get it, 0 for none
+	self int32  // the listener that is not to get it, 0 for none; or inTx
 }
 
 // payload is the text of the notification.
@@ -124,8 +127,9 @@ func (w *waker) messageLocked(pending bool, jobs int) *wakeUp {
 }
 
 // messageInTx returns the wake-up to send with a transaction of the caller's. Nobody here
-// learns of its end, so that it may wake this process, too.
-func messageInTx(jobs int) *wakeUp { return &wakeUp{kind: txKind, jobs: jobs} }
+// learns of its end, so that it may wake this process, too; and all processes, if no claim
+// waits yet.
+func messageInTx(jobs int) *wakeUp { return &wakeUp{kind: txKind, jobs: jobs, self: inTx} }
 
 // announce returns the notification to send with a transaction that makes jobs
 // of a queue claimable, now (pending) or at some time. It returns nil when a claim of

@@ -34,8 +34,8 @@ func (f *inside) onlyWokenOn(pool *pgxpool.Pool, config Config, worker string) *
 	return other
 }
 
-// waiting starts a claim that waits for ten minutes, and returns when that has
-// looked in vain.
+// waiting starts the first claim that waits of a process, for ten minutes, and returns when
+// it looks no more: it looks, has others know of it, looks again, and once more a moment later.
 func (f *inside) waiting(worker string) *aClaim {
 	f.t.Helper()
 	looks := f.db.Stat().AcquireCount()
@@ -48,11 +48,15 @@ func (f *inside) waiting(worker string) *aClaim {
 		}
 		came <- got.Jobs
 	}()
-	eventually(f.t, "the first look of a claim that waits", func() bool {
-		return f.db.Stat().AcquireCount() > looks && f.db.Stat().AcquiredConns() == 0
+	eventually(f.t, "the last look of a claim that waits", func() bool {
+		return f.db.Stat().AcquireCount() >= looks+firstLooks && f.db.Stat().AcquiredConns() == 0
 	})
 	return &aClaim{f, came}
 }
+
+// firstLooks is how often a connection is used by the first claim that waits of a process: it
+// has others know of it again before the last look.
+const firstLooks = 5
 
 // aClaim is one that waits.
 type aClaim struct {

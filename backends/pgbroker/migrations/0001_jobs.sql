@@ -342,11 +342,11 @@ begin
   end if;
   insert into jobs.count_delta (queue, pending, scheduled) values (old.queue, (came = 1)::int, (came = 2)::int);
   update jobs.count_total set waiting = waiting - 1 where queue = old.queue;
-  perform pg_notify('jobs.' || w.listener, E't\n' || q.name || E'\n1')
-  from jobs.queue q cross join lateral (
-    select listener from jobs.waiter
-    where queue = q.id and not pg_try_advisory_xact_lock_shared(1785684595, listener) limit 1) w
-  where q.id = old.queue;
+  -- One process is woken, or all if no claim waits yet.
+  perform pg_notify('jobs.' || coalesce(
+    (select listener from jobs.waiter where queue = q.id and not pg_try_advisory_xact_lock_shared(1785684595, listener) limit 1),
+    0), E't\n' || q.name || E'\n1')
+  from jobs.queue q where q.id = old.queue;
   return null;
 end $$;
 create trigger follow after delete on jobs.unique_key for each row when (old.next is not null) execute function jobs.follow();

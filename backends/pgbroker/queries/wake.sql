@@ -1,6 +1,6 @@
 -- wake.sql: wake a claim that waits for a queue, in another process. With @busy no claim of this process waits for it any more, so
 -- that others need not wake it.
--- Params: @queue, @self this process's listener, 0 to leave none out, @payload of the notification, @busy
+-- Params: @queue, @self as in parts/waiter.sql, @payload of the notification, @busy
 -- Returns: a row if there is such a claim, of no use
 -- Called by: (*Broker).notify
 with stopped as (

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// ages remember, queue by queue, where the oldest job of each lane and state was
-// when Queues last looked, so that it can begin there. While any snapshot in the
-// database is old, the entries of jobs that have gone since cannot be removed
-// from the indexes, and a look at their very front steps over all of them.
+// ages remembers, for each queue, where Queues last saw the oldest job of each lane and
+// state, so that the next search can begin there. While a snapshot in the database is
+// old, index entries of jobs that are gone cannot be removed, and a search from the front
+// of an index reads all of them.
 //
-// A look from there may miss a job that came late: of a transaction that was
-// open for long, or from elsewhere, with a time that has passed. So each look is
-// at the very front, unless the last one of these took long.
+// A search from there may miss a job that appeared late: from a transaction that was open
+// for long, or from another store, with a time in the past. So each search begins at the
+// front, unless the last one from there took long.
 type ages struct {
 	mu     sync.Mutex
 	queues map[string]*queueAges
@@ -32,21 +32,20 @@ type queueAges struct {
 // lanes, by seq, and five states by time.
 const places = lanes + 5
 
-// dearness says which statements of Queues are too dear to look at all there is
-// each time: those that take from so long, which is enough to be noticed. They do so
-// again after share times as long.
+// dearness says which statements of Queues are too slow to search everything each time:
+// those that take as long as from. They search everything again after share times as long.
 type dearness struct {
 	from  time.Duration
 	share int
 }
 
-// isDear has such statements take a twentieth of one connection's time.
+// isDear lets such statements use a twentieth of one connection's time.
 var isDear = dearness{from: 50 * time.Millisecond, share: 20}
 
 // dearPause is the longest pause.
 const dearPause = time.Minute
 
-// pause is how long what took so many µs is not done again.
+// pause returns how long a statement that took so many µs is not repeated.
 func (d dearness) pause(us int64) time.Duration {
 	took := time.Duration(us) * time.Microsecond
 	if took < d.from {
@@ -55,8 +54,7 @@ func (d dearness) pause(us int64) time.Duration {
 	return min(time.Duration(d.share)*took, dearPause)
 }
 
-// start returns the queues that are not looked at from the very front, and where
-// to begin in each.
+// start returns the queues that are not searched from the front, and where to begin in each.
 func (a *ages) start(now time.Time) (queues []string, from []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +68,7 @@ func (a *ages) start(now time.Time) (queues []string, from []int64) {
 	return queues, from
 }
 
-// agesLook is a look of Queues at the oldest jobs.
+// agesLook is a search of Queues for the oldest jobs.
 type agesLook struct {
 	now    time.Time // when it began
 	queues []string  // that are not looked at from the very front
@@ -89,7 +87,7 @@ type agesSeen struct {
 	missed bool // there are jobs of some state, and none was seen
 }
 
-// raise raises the places by a look that was answered.
+// raise moves the start of the next search up to what a search found.
 func (a *ages) raise(l *agesLook) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

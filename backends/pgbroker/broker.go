@@ -24,7 +24,7 @@ type Config struct {
 	// PollOnly makes the broker depend on nothing that a connection keeps from
 	// one transaction to the next: no LISTEN, no prepared statements. It is for
 	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
-	// every 10 ms while there is work, backing off to 250 ms. Not so with Listen.
+	// every 10 ms while there is work, backing off to 250 ms. With Listen they do not.
 	PollOnly bool
 
 	// Listen is the URL of the same database, or its keywords and values, for the one
@@ -33,8 +33,8 @@ type Config struct {
 	// none.
 	Listen string
 
-	// Logger is told of what an operator should know: rights that the
-	// connection's role lacks. Defaults to slog.Default.
+	// Logger receives what an operator should know, such as rights that the connection's
+	// role lacks. Defaults to slog.Default.
 	Logger *slog.Logger
 }
 
@@ -63,8 +63,8 @@ type Broker struct {
 	pulse    *pulse
 	watchers watchers
 
-	poll       time.Duration // pollListening, but in tests that only a wake-up may pass
-	daysTurned atomic.Int64  // when this process last saw to the partitions
+	poll       time.Duration // pollListening, except in tests that only a wake-up may pass
+	daysTurned atomic.Int64  // when this process last looked at the partitions
 	daysDenied sync.Once     // the role may not, which was logged
 
 	closing sync.Once
@@ -158,7 +158,7 @@ func (b *Broker) usable(ctx context.Context) error {
 	return nil
 }
 
-// firstOf is the first error that is one.
+// firstOf returns the first error that is not nil.
 func firstOf(a, b error) error {
 	if a != nil {
 		return a

@@ -15,10 +15,10 @@ import (
 // in one claim; twice as many are the most of all its queues.
 const promoteLimit = 1000
 
-// Claim settles and leases in one round trip, which is one transaction, or two
-// when a queue stands several times and earlier shares left something of Max.
-// The commit of a claim that carries no outcomes does not wait for the disk: a
-// server that crashes before it is written has forgotten the lease as well. §6.
+// Claim settles and leases in one round trip, which is one transaction. It makes another
+// one if a queue has several shares and the first ones left room. The commit of a claim
+// without outcomes does not wait for the disk: a server that crashes before has forgotten
+// the lease as well. §6.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "claim", "", "")
@@ -33,12 +33,11 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claimed is the answer to a claim.
 type claimed struct {
 	broker.Claimed
-	passed  bool // keys were passed over that others are at work on
+	passed  bool // keys were passed over that other claims had locked
 	counted bool // rates counted jobs, at its Now
 }
 
-// claim makes one claim: of pending jobs alone when it is known how the queues
-// stand.
+// claim makes one claim, of pending jobs alone if known says the rest about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got claimed, err error) {
 	heard := b.waker.sofar()
 	var duties map[string]*duty
@@ -113,9 +112,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	return got, errors.Join(errs...)
 }
 
-// addTo adds what a round gave. A round that failed gave nothing, whatever rows
-// had come before: its transaction may have been rolled back, and then nobody
-// holds them.
+// addTo adds the jobs of a round. A failed round gives none, even if rows were read: its
+// transaction may have been rolled back.
 func (c *claiming) addTo(got *claimed) {
 	if got.Jobs == nil {
 		got.Jobs = c.jobs
@@ -136,14 +134,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// queueState is how a queue stands after a claim.
+// queueState is what a claim learned about a queue.
 type queueState struct {
 	err     error
 	nextDue time.Time
 	looks   int // at its keys
 }
 
-// claiming is one round trip of a claim. No queue stands twice in it.
+// claiming is one round trip of a claim. No queue comes twice in it.
 type claiming struct {
 	b      *Broker
 	worker string
@@ -174,7 +172,7 @@ type claiming struct {
 	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
 }
 
-// place is where a job stood in the order of a claim.
+// place is a job's position in the order of a claim.
 type place struct {
 	queue, lane int32
 	seq         int64
@@ -267,7 +265,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	return nil
 }
 
-// pending is the statement that leases pending jobs.
+// pending returns the statement that leases pending jobs.
 func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	args := []any{c.worker, c.limit, queues, limits, from, c.room}
 	read := func(r rows) error { return c.scan(r, &c.cut) }
@@ -282,8 +280,8 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	}, append(args, c.turns)...)
 }
 
-// unlocked wakes the claims that wait: jobs that are too many bytes for this
-// claim were locked all the same, and another claim may have passed them over.
+// unlocked wakes waiting claims: jobs that were too many bytes for this claim were locked
+// meanwhile, and another claim may have passed them over.
 func (c *claiming) unlocked(queues []string) {
 	for _, q := range queues {
 		c.b.wakeOthers(q)
@@ -319,8 +317,8 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 	return nil
 }
 
-// finish names the queues of the jobs, and puts these into the order of their
-// turns: an update returns them in any order.
+// finish fills in the queues of the jobs, and sorts the jobs as their queues order them: an
+// update returns them in any order.
 func (c *claiming) finish() {
 	taken := make([]int, len(c.shares))
 	order := make([]int, len(c.jobs))
@@ -349,8 +347,7 @@ func (c *claiming) finish() {
 	c.jobs = sorted
 }
 
-// look is the statement that makes due jobs pending and says how the claim's
-// queues stand.
+// look returns the statement that makes due jobs pending and describes the claim's queues.
 func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 	c.shareOf = make(map[int32]int, len(queues))
 	i := 0

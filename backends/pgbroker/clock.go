@@ -21,5 +21,5 @@ func clockOf(now time.Time) clock {
 	return clock{micros: &us, frac: broker.Micros(now) - us}
 }
 
-// after is d as it is added to the clock, rounded up.
+// after returns d in µs, rounded up, to be added to the clock.
 func (c clock) after(d time.Duration) int64 { return broker.DurationMicros(d) + c.frac }

@@ -20,15 +20,15 @@ const (
 	// one by one.
 	mostDays = 35
 
-	// How long the drop of a partition may keep others from history: longer
-	// than most statements take, and shorter than anybody notices. Beside a
-	// dump it fails, and the next turn comes soon enough.
+	// How long the drop of a partition may block other statements on history: longer
+	// than most statements take, and shorter than anybody notices. While a dump runs
+	// it fails, and is tried again an hour later.
 	daysLockWait = 20 * time.Millisecond
 )
 
-// turnDays makes the partitions of the days to come, and drops those of days
-// that are over. Any number of servers may call it: one of them is at it at a
-// time, and a turn ends where it would have to wait for a lock.
+// turnDays makes the partitions of the days to come, and drops those of days that are
+// over. Any number of servers may call it: one of them works at a time, and it stops
+// where it would have to wait for a lock.
 func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	if last := b.daysTurned.Load(); last != 0 && time.Since(time.Unix(0, last)) < daysPause {
 		return nil
@@ -59,7 +59,7 @@ func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 	if err := b.call(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
 		return err
 	}
-	// Before the drops: nothing that reads records is in the way of these.
+	// Before the drops, since no reader of records blocks it.
 	for day := today; keep > 0 && day <= today+keep+1; day++ {
 		if !slices.Contains(there, int32(day)) {
 			if err := b.beginDay(ctx, day); err != nil {
@@ -82,16 +82,16 @@ func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 	return nil
 }
 
-// beginDay makes the partition of the records that expire on a day. It is
-// listed by a later transaction: who reads the list is to know the partition.
+// beginDay makes the partition of the records that expire on a day. A later transaction
+// lists it, so that a reader of the list can see the partition.
 func (b *Broker) beginDay(ctx context.Context, day int) error {
 	return b.changeDay(ctx,
 		step{sql: b.ddl("create table jobs.history_%[1]d (like jobs.history including defaults)", day)},
 		step{sql: b.ddl("alter table jobs.history attach partition jobs.history_%[1]d for values in (%[1]d)", day)})
 }
 
-// endDay drops the partition of a day that is over. While what is in it is
-// counted, others may read it, and nothing is added to a day that is over.
+// endDay drops the partition of a day that is over. While its records are counted, others
+// may read them; none are added to a day that is over.
 func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error {
 	var completed, cancelled int
 	err := b.changeDay(ctx,
@@ -104,7 +104,7 @@ func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error 
 	return err
 }
 
-// changeDay makes a change of the partitions, unless another server is at one.
+// changeDay changes the partitions, unless another server does so now.
 func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
 	return b.transact(ctx, func(s session) error {
 		mine := false
@@ -122,7 +122,7 @@ func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
 
 var errDaysTaken = errors.New("another server changes the partitions")
 
-// lockNumber is that of an advisory lock of a schema.
+// lockNumber returns the number of an advisory lock of a schema.
 func lockNumber(purpose, schema string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("jobs " + purpose + " " + schema))

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// deltas remember up to which number all deltas of counts are folded, so that
-// deltas are added up and folded from there: while any snapshot in the database
-// is old, those that were folded since stay in the table. Others remember the same
-// of the calls of a queue's keys.
+// deltas remembers up to which number all deltas of counts are folded into the totals, so
+// that the next search begins there: while a snapshot in the database is old, folded rows
+// stay in the table. The calls of a queue's keys have a floor of the same kind.
 //
-// The floor is exact. A transaction has its ID before it draws a number, since
-// it writes or locks jobs first. So those that drew up to N have lower IDs than the first
-// one that had not begun when N was known already; once a snapshot says that all
-// below that have ended, it shows whatever is left up to N.
+// The floor is exact. A transaction gets its ID before it takes a number, since it writes
+// or locks jobs first. Let N be the last number taken. Transactions that took numbers up to
+// N have lower IDs than the first one that begins afterwards. Once a snapshot says that all
+// transactions below that ID have ended, it shows all rows up to N that are left.
 type deltas struct {
 	mu    sync.Mutex
 	floor int64
@@ -22,9 +21,9 @@ type deltas struct {
 	ripe  int64 // … when all transactions below this have ended; 0: there is no next
 }
 
-// deltaLook is a look at the deltas on its way.
+// deltaLook is a search for deltas that is under way.
 type deltaLook struct {
-	floor, drawn int64 // as known before it began
+	floor, drawn int64 // as known before it
 
 	// The answer.
 	many             bool // wait to be folded
@@ -32,10 +31,10 @@ type deltaLook struct {
 	first            *int64 // over the floor
 }
 
-// foldFrom is how many deltas are too many to add up at each look.
+// foldFrom is how many deltas are too many to add up at each search.
 const foldFrom = 5000
 
-// step is the statement of a look.
+// step returns the statement of the search.
 func (l *deltaLook) step(b *Broker) step {
 	return b.step("count_look", one(&l.many, &l.xmin, &l.xmax, &l.last, &l.first), foldFrom, l.floor)
 }
@@ -43,7 +42,7 @@ func (l *deltaLook) step(b *Broker) step {
 // foldBatch is how many deltas are folded by one statement.
 const foldBatch = 10_000
 
-// fold folds all deltas that wait.
+// fold folds all deltas into the totals.
 func (b *Broker) fold(ctx context.Context) error {
 	for {
 		if n, err := b.foldSome(ctx); n < foldBatch || err != nil {
@@ -67,7 +66,7 @@ func (d *deltas) look() *deltaLook {
 	return &deltaLook{floor: d.floor, drawn: d.drawn}
 }
 
-// raise raises the floor by a look that was answered.
+// raise raises the floor by what a search found.
 func (d *deltas) raise(l *deltaLook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Enqueue stores the jobs of each queue in one round trip, unless one of them
-// must see the effect of another: then in as many as that takes. Each round
-// trip is a transaction of its own. §18.
+// Enqueue stores the jobs of each queue in one round trip, or in several if one job depends
+// on how another fares. Each round trip is a transaction of its own. §18.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	return b.enqueue(ctx, &ownPort{b}, req)
 }
@@ -23,8 +22,8 @@ type port interface {
 	flush(ctx context.Context, f *flush) error
 	// byIndex runs a step whose plan must go by index.
 	byIndex(ctx context.Context, s step) error
-	// beside runs a step that makes a queue serve the jobs: the others see it before
-	// they see the jobs.
+	// beside runs a step that prepares a queue for the jobs, and that other transactions
+	// see before they see the jobs.
 	beside(ctx context.Context, s step) error
 	// meet decides about a job that may replace another one.
 	meet(ctx context.Context, m *meeting) error
@@ -63,7 +62,7 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	return err
 }
 
-// refused is why a request can go no further for some of its jobs.
+// refused has the jobs that a request could not decide, and why.
 type refused struct {
 	receipts []*broker.Receipt
 	err      error
@@ -102,8 +101,8 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 	return receipts, nil
 }
 
-// enqueueAll stores the jobs of one queue, run by run. Those it could not
-// decide are returned with the reason.
+// enqueueAll stores the jobs of one queue, run by run. It returns those that it could not
+// decide, with the reason.
 func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	var past repeats
 	for contested := 0; len(rest.jobs) > 0; {
@@ -159,7 +158,8 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	return refused{}
 }
 
-// serve makes a queue serve that did not: it registers one that is not known.
+// serve prepares a queue for jobs that it did not take: it registers an unknown queue, or
+// records that the queue has limits or keys.
 func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	q, err := b.room(ctx, to, f.queue)
 	switch {
@@ -178,9 +178,8 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	return nil
 }
 
-// oneByOne repeats a run that waited too long for a lock, so that only the
-// jobs to blame fail: those with an ID or a key that another transaction has
-// taken and not committed.
+// oneByOne repeats a run that waited too long for a lock, so that only those jobs fail
+// whose ID or unique key another transaction has taken and not committed.
 func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 	for i := 0; i < len(run.jobs); {
 		n := 1
@@ -225,7 +224,7 @@ func later(j *broker.NewJob) bool {
 	return j.Delay > 0 || !j.RunAt.IsZero() || j.Restore != nil
 }
 
-// careful jobs can collide with those of other producers.
+// careful reports whether a job can collide with those of other producers.
 func careful(j *broker.NewJob) bool {
 	return j.Body.GivenID || j.Body.Unique.Key != "" || j.Restore != nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// notSent is the error of a call that did not get as far as the store.
+// notSent returns the error of a call that did not reach the store.
 func notSent(err error) error {
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 }
@@ -30,8 +30,8 @@ const (
 
 // classify turns an error of the driver into ErrUnavailable where it is certain
 // that nothing was applied. A server that reports an error has rolled back: the
-// transaction of a pipeline commits at its end. What was lost on the way after
-// a statement was sent stays as it is: nobody knows.
+// transaction of a pipeline commits at its end. If the connection was lost after a
+// statement was sent, nobody knows, and the error stays as it is.
 func classify(err error) error {
 	if err == nil || errors.Is(err, broker.ErrUnavailable) {
 		return err
@@ -39,8 +39,8 @@ func classify(err error) error {
 	if code := sqlState(err); code != "" && !inDoubt(code) {
 		return notSent(err)
 	}
-	// Of a connection that is closed pgx says that nothing was sent, also when it
-	// was lost while the answer was read. runOn sees to those closed before.
+	// pgx says of a closed connection that nothing was sent, even if it was lost while
+	// the answer was read. runOn refuses connections that were closed before.
 	if errors.Is(err, pgconn.ErrConnClosed) {
 		return err
 	}
@@ -51,8 +51,8 @@ func classify(err error) error {
 	return err
 }
 
-// inDoubt reports whether a SQLSTATE leaves the end of a transaction open:
-// that of a PgBouncer that lost its server, for one.
+// inDoubt reports whether a SQLSTATE leaves open how a transaction ended, such as that
+// of a PgBouncer that lost its server.
 func inDoubt(code string) bool {
 	switch code {
 	case "08001", "08004": // not connected in the first place
@@ -61,7 +61,7 @@ func inDoubt(code string) bool {
 	return strings.HasPrefix(code, "08") || code == "40003"
 }
 
-// sqlState is the server's error code, of pgx or of another driver, or "".
+// sqlState returns the server's error code, from pgx or another driver, or "".
 func sqlState(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {

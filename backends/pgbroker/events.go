@@ -27,8 +27,8 @@ func (e *events) add(state broker.State, id string) {
 	}
 }
 
-// tell tells watchers of events, after the transaction that they are about.
-// They are hints: what fails is lost. With always they go out although nobody
+// tell publishes events to watchers, after the transaction that caused them. They are
+// hints: those that cannot be sent are lost. With always they are sent even if nobody
 // is known to watch.
 func (b *Broker) tell(ctx context.Context, queue string, e *events, always bool) {
 	if len(e.payloads) > 0 {

@@ -56,7 +56,7 @@ type finding struct {
 	last     cursor
 }
 
-// step is the statement for the index that the query selects.
+// step returns the statement for the index that the query selects.
 func (f *finding) step(b *Broker) step {
 	q, from := f.query, f.from
 	first, before := int64(math.MinInt64), int64(math.MaxInt64)
@@ -112,7 +112,7 @@ func (f *finding) step(b *Broker) step {
 	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
 }
 
-// sieved adds what the server looks for in the records to the arguments of a statement.
+// sieved adds the bytes that the server searches records for to a statement's arguments.
 func (f *finding) sieved(args ...any) []any {
 	n := f.query.Needles()
 	for _, needle := range [][]byte{n.TailBegins, n.Tail, n.Body} {
@@ -140,10 +140,10 @@ func (f *finding) read(r rows) error {
 	return f.readRows(r, func() { f.examined++ })
 }
 
-// readSieved is read for a page without the rows that the server passed over.
+// readSieved reads a page without the rows that the server left out.
 func (f *finding) readSieved(r rows) error { return f.readRows(r, func() {}, &f.examined) }
 
-// readRows reads rows, which have more behind the columns of foundRow.
+// readRows reads rows that have more columns behind those of foundRow.
 func (f *finding) readRows(r rows, count func(), more ...any) error {
 	for r.Next() {
 		var row foundRow
@@ -173,7 +173,7 @@ func (f *finding) readRows(r rows, count func(), more ...any) error {
 	return nil
 }
 
-// heldOf reads what the column held says.
+// heldOf splits the column held into the state and the holder.
 func heldOf(held string) (from broker.State, by string) {
 	was, by, _ := strings.Cut(held, ":")
 	n, _ := strconv.Atoi(was)
@@ -185,7 +185,7 @@ func inOrder(ids []string, jobs []broker.Job) []broker.Job {
 	return jobs
 }
 
-// cursor is the place in a listing after which a page begins.
+// cursor is the position in a listing after which a page begins.
 type cursor struct {
 	a, b int64
 	id   string

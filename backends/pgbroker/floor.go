@@ -6,33 +6,30 @@ import (
 	"time"
 )
 
-// floors remember, queue by queue and lane by lane, up to which seq nothing is
-// pending, so that claims can begin their index scans there. While any snapshot
-// in the database is old, the entries of jobs that were claimed since cannot be
-// removed from the index; a claim that began at its front would step over all
-// of them, each time.
+// floors remembers, for each queue and lane, up to which seq nothing is pending, so that
+// claims begin their index scans there. While a snapshot in the database is old, the
+// entries of claimed jobs cannot be removed from the index, and a scan from its front
+// reads all of them.
 //
-// A floor is exact, not a guess. Every transaction has its ID before it draws a
-// seq. So those that drew up to S have lower IDs than a transaction that gets
-// its own after S was read as the last seq drawn; and once a snapshot says that
-// all below that ID have ended, no job with a seq up to S can appear any more,
-// since all transitions into a lane draw a new seq. The same snapshot shows all
-// jobs that are pending, also those that a claim which may yet roll back has
-// locked. The floor is S, or stays below the first one shown.
+// A floor is exact. Every transaction gets its ID before it takes a seq. Let S be the last
+// seq taken. Transactions that took seqs up to S have lower IDs than one that gets its ID
+// afterwards. Once a snapshot says that all below that ID have ended, no job with a seq up
+// to S can appear any more, since each transition into a lane takes a new seq. The same
+// snapshot shows all pending jobs, even those locked by a claim that may roll back. The
+// floor is S, or stays below the first job shown.
 //
-// One transaction that stays open and has written holds the exact floor back.
-// When it lags, claims begin where the last snapshot saw the first pending job,
-// which may miss jobs that were in flight, and sweep from the very front often.
-// They sweep now and then in any case, because a server restored from a backup
-// hands out seqs once more: twice in a default lease, and less often only while
-// a sweep is so slow that this would be much of all work.
+// One open transaction that has written holds the exact floor back. When the floor lags,
+// claims begin where the last snapshot saw the first pending job, which may miss jobs of
+// open transactions. So they often sweep: they scan from the front. They sweep now and
+// then in any case, because a server restored from a backup gives out seqs again: twice in
+// a default lease, and less often only while sweeps are slow.
 //
 // Front lanes have no floor: each job that is put there has a lower seq.
 //
-// Claims of due jobs begin where the last look saw the first one, though not at
-// due times of the last seconds, since jobs may become visible after theirs. The
-// few that become visible much later wait for a sweep: of a transaction that was
-// open for long, or held jobs, or jobs from elsewhere, whose time has passed.
+// Claims of due jobs begin where the last look saw the first one, but not within the last
+// seconds, since jobs may become visible after their due time. Jobs that become visible
+// much later wait for a sweep: those of a transaction that was open for long, held jobs,
+// and jobs from other stores whose time has passed.
 type floors struct {
 	mu     sync.Mutex
 	queues map[string]*queueFloors
@@ -52,7 +49,7 @@ type queueFloors struct {
 	due         dueFloor
 }
 
-// dueFloor is a place in the order of due times up to which no job was seen.
+// dueFloor is a position in the order of due times up to which no job was seen.
 type dueFloor struct{ at, seq int64 }
 
 var noDueFloor = dueFloor{noFloor, noFloor}
@@ -60,8 +57,8 @@ var noDueFloor = dueFloor{noFloor, noFloor}
 const (
 	noFloor = math.MinInt64
 
-	// A floor lags when so many claimed entries lie between it and the front:
-	// more than a few looks at full load.
+	// A floor lags when it is so many seqs behind the front: more than a few looks at
+	// full load.
 	lagging = 5000
 
 	sweepPause   = 5 * time.Second        // a third of a default lease
@@ -114,7 +111,7 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFlo
 	return from, due, sweep
 }
 
-// look is a look at the floors of queues on its way.
+// look is a look at the floors of queues that is under way.
 type look struct {
 	queues []string
 	floors []int64 // from which it looks on
@@ -130,7 +127,7 @@ type look struct {
 	dueAt, dueTurns []*int64 // of each queue: the first place in the order of due times over its floor
 }
 
-// step is the statement of a look.
+// step returns the statement of a look.
 func (l *look) step(b *Broker) step {
 	return b.step("floor", one(&l.xmin, &l.xact, &l.last, &l.first, &l.at, &l.dueAt, &l.dueTurns), l.queues, l.floors, l.due.at, l.due.seq)
 }
@@ -140,7 +137,7 @@ type dueFloors struct{ at, seq []int64 }
 
 func (d *dueFloors) add(f dueFloor) { d.at, d.seq = append(d.at, f.at), append(d.seq, f.seq) }
 
-// noDueFloors are for requests with a clock of their own.
+// noDueFloors returns the floors for requests with a clock of their own.
 func noDueFloors(queues int) (d dueFloors) {
 	for range queues {
 		d.add(noDueFloor)
@@ -148,8 +145,8 @@ func noDueFloors(queues int) (d dueFloors) {
 	return d
 }
 
-// look begins a look at the floors, or returns nil when it is not yet worth its
-// cost, for a claim that somebody waits for (urgent) only by the number of jobs.
+// look begins a look at the floors, or returns nil when it is not yet worth its cost. For
+// an urgent claim, which a worker waits for, only the number of jobs counts.
 func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,8 +157,8 @@ func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 	l := &look{queues: queues}
 	for _, name := range queues {
 		q := f.queue(name)
-		// A look from an exact floor that lags steps over all that lies between.
-		// It is worth that only once it can raise the floor.
+		// A look from an exact floor that lags reads all entries above it. It is
+		// worth that only when it can raise the floor.
 		near, from := q.lags() && !q.ripened, q.safe
 		if near {
 			from = q.ahead
@@ -193,8 +190,8 @@ func (q *queueFloors) reset() {
 	}
 }
 
-// doubt tells that a transaction of a caller has brought jobs into a queue:
-// when it was open for long they may lie below where claims begin.
+// doubt records that a transaction of a caller has stored jobs in a queue. If it was open
+// for long, they may lie below the position where claims begin.
 func (f *floors) doubt(queue string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,8 +207,8 @@ func (q *queueFloors) lags() bool {
 	return false
 }
 
-// claimed tells of a claim's jobs, or of those that became pending for it if
-// they are more, and how long it took when it was a sweep.
+// claimed records how many jobs a claim leased, or made pending if these are more, and how
+// long it took if it was a sweep.
 func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// How claims serve a queue, as the column flow says: none of these bits is for
-// claim.sql, without keys they are for claim_limited.sql, with them, or in rounds, for
-// flow_take.sql and its like.
+// How claims serve a queue, as the column flow says. Without any of these bits claim.sql
+// serves it; with limits alone claim_limited.sql; with keys flow_take.sql, or
+// flow_rounds.sql if its priorities take turns.
 const (
 	flowKeys    = 1 // jobs with a key have come
 	flowLimits  = 2 // it has limits of its own
@@ -19,9 +19,9 @@ const (
 	flowRounds  = 8 // not in the column: its priorities go in rounds
 )
 
-// flows remember which queues have keys or limits, as claims were told, and the
-// passes of their jobs without a key: these are this process's, since with passes
-// in the store all claims would wait for each other.
+// flows remembers which queues have keys or limits, as of the last claim, and the passes of
+// their jobs without a key. Each process has passes of its own: with passes in the store
+// all claims would wait for each other.
 type flows struct {
 	mu     sync.Mutex
 	queues map[string]*flowing
@@ -36,10 +36,10 @@ type flowing struct {
 	heard  news      // before that claim began
 }
 
-// turnPass is by how much one turn moves the pass of a key of weight 1.
+// turnPass is how much one job adds to the pass of a key of weight 1.
 const turnPass = 1_000_000
 
-// of says how a queue is served, as far as this process knows.
+// of returns how a queue is served, as far as this process knows.
 func (f *flows) of(queue string) (flow int16, passes []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,8 +50,8 @@ func (f *flows) of(queue string) (flow int16, passes []int64) {
 	return 0, nil
 }
 
-// found notes whether a claim found nothing to take in a queue with keys. Where retries
-// have a rate, only a claim that counts them finds all.
+// found records whether a claim found nothing to take in a queue with keys. Where retries
+// have a rate, only a claim that counts them finds all jobs.
 func (f *flows) found(queue string, nothing bool, heard news) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,8 +77,8 @@ func (f *flows) limited(queue string) bool {
 	return flow&(flowLimits|flowRetries) != 0
 }
 
-// calls begins a look at the calls of a queue's keys, over their floor. Now and then
-// it is at all of them: a server restored from a backup hands out numbers once more.
+// calls begins a search for the calls of a queue's keys above their floor. Now and then it
+// reads all of them, since a server restored from a backup gives out numbers again.
 func (f *flows) calls(queue string) (*deltas, *deltaLook) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +93,8 @@ func (f *flows) calls(queue string) (*deltas, *deltaLook) {
 	return q.calls, look
 }
 
-// note takes what a claim was told of a queue. It reports whether the queue is to
-// be asked in another way than the claim did.
+// note records how a queue is served, as a claim learned. It reports whether the queue must
+// be asked again, by other statements.
 func (f *flows) note(queue string, flow int16) (begins bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,8 +115,8 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 	return begins
 }
 
-// took counts turns of the jobs without a key, by priority, where the keys had
-// these lowest passes; -1 is of a priority of which no job went.
+// took adds turns of the jobs without a key, by priority. Lowest has the lowest pass of the
+// keys at each priority, or -1 for a priority of which no job was leased.
 func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,21 +147,22 @@ func (f *flows) any(shares []broker.Share) bool {
 	return false
 }
 
-// callsLook is how many keys a claim looks at beside those whose turn it is, of
-// each kind: it digests so many single enqueues of one key at once.
+// callsLook is how many called keys of each kind a claim looks at, beside those whose turn
+// it is: as many single enqueues of one key are processed at once.
 const callsLook = 1000
 
-// spareTurns is how many keys a claim locks beyond those it needs: a key in the ring may
-// start none any more when the policy has changed, and no lower priority is to go instead of
-// the keys behind it. With more such keys than these one still may, until claims have put
-// them outside the ring. Five, since each costs a lock and a look at its jobs.
+// spareTurns is how many keys a claim locks beyond those it needs. After a change of policy
+// a key in the ring may have no job that may start, and jobs of a lower priority must not
+// overtake those of the keys behind it. With more than so many such keys they may, until
+// claims have taken those out of the ring. Five, since each costs a lock and a look at its
+// jobs.
 const spareTurns = 5
 
-// flowTries is how often a claim looks again at a queue of which it did not get
-// all it may have. Each look leaves fewer keys that give nothing.
+// flowTries is how often a claim looks again at a queue that gave fewer jobs than the claim
+// asked for. Each look leaves fewer keys without a job that may start.
 const flowTries = 5
 
-// flowShare is what a claim learns of one queue with keys or limits.
+// flowShare is what a claim learns about one queue with keys or limits.
 type flowShare struct {
 	room           int64  // of the queue's limits
 	retried        int    // jobs in retry that became pending
@@ -181,7 +182,7 @@ type flowShare struct {
 	roomAt, fullUntil, retryAt, keyAt *int64
 }
 
-// flowSteps are the statements that serve one queue with keys or limits.
+// flowSteps returns the statements that serve one queue with keys or limits.
 func (c *claiming) flowSteps(i int, from []int64) []step {
 	share := &c.shares[i]
 	flow, passes := c.b.flows.of(share.Queue)
@@ -224,7 +225,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 		take, c.flowLeft(i, flow, false))
 }
 
-// flowLeft is the statement that says what is left of a queue with keys.
+// flowLeft returns the statement that says what is left in a queue with keys.
 func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
 	s := &c.flows[i]
 	var ignored any
@@ -232,9 +233,9 @@ func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
 		&s.look.first, &ignored), c.now.micros, c.shares[i].Queue, flow, s.look.floor, alone)
 }
 
-// flowGlance are the statements that only look whether there is anything to take from
-// queues in which there was nothing: to lock keys and take jobs costs several times as
-// much, also where all are kept back.
+// flowGlance returns the statements that only look whether there are jobs to take in queues
+// that had none: to lock keys and take jobs costs several times as much, even if all keys
+// are at their limits.
 func (c *claiming) flowGlance() (steps []step) {
 	for i := range c.shares {
 		flow, _ := c.b.flows.of(c.shares[i].Queue)
@@ -245,8 +246,7 @@ func (c *claiming) flowGlance() (steps []step) {
 	return steps
 }
 
-// glanced is called when that has ended. If there may be something, the queues are asked
-// anew.
+// glanced reads the answer of flowGlance. If there may be jobs, the queues are asked again.
 func (c *claiming) glanced() {
 	found := c.behind > 0
 	for i := range c.flows {
@@ -295,9 +295,9 @@ func (c *claiming) scanFlow(r rows, i int) error {
 	return err
 }
 
-// flowed is called when a round trip to queues with keys or limits has ended: it
-// tells whether asking again can help, at once or when, and asks at once for keys
-// that may have been behind others which had nothing to give.
+// flowed is called when a round trip to queues with keys or limits has ended. It decides
+// whether and when asking again can help, and asks at once for keys that may have been
+// behind others without a job that may start.
 func (c *claiming) flowed() {
 	left := c.limit
 	for i := range c.flows {
@@ -364,12 +364,11 @@ func (c *claiming) flowed() {
 	}
 }
 
-// passedPause is how long a claim that waits leaves another alone that is at work
-// on a key, at first; it doubles up to 32 times as long.
+// passedPause is how long a waiting claim pauses at first if another claim has locked a key.
+// The pause doubles up to 32 times as long.
 const passedPause = 2 * time.Millisecond
 
-// cut takes the first shares that are served in one way, of those that no
-// queue stands in twice.
+// cut returns the first shares of a round that the same statements serve, and the rest.
 func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow bool) {
 	for i, s := range round {
 		kind, _ := f.of(s.Queue)
@@ -382,7 +381,8 @@ func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow 
 	return round, rest, flow
 }
 
-// askBehind asks the shares anew that a queue with keys or limits kept back.
+// askBehind has the shares asked again that come after a queue which proved to have keys or
+// limits.
 func (c *claiming) askBehind() {
 	taken := make(map[string]int)
 	for i := range c.jobs {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// flush is a run of new jobs of one queue that are stored together: no ID and
-// no unique key stands twice in it.
+// flush is a run of new jobs of one queue that are stored together. No two of them have the
+// same ID or unique key.
 type flush struct {
 	b         *Broker
 	now       clock
@@ -31,7 +31,7 @@ type flush struct {
 	holders map[string]string // of the unique keys of those held out
 }
 
-// part is a flush of some of f's jobs.
+// part returns a flush of some of f's jobs.
 func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
 	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit, jobs: slices.Clip(jobs), receipts: slices.Clip(receipts)}
 	if slices.ContainsFunc(jobs, (*broker.NewJob).TakesKey) {
@@ -41,7 +41,7 @@ func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
 	return p
 }
 
-// again puts jobs that are still undecided back in front.
+// again puts undecided jobs back in front.
 func (f *flush) again(undecided *flush) {
 	if len(undecided.jobs) > 0 {
 		f.jobs, f.receipts = append(undecided.jobs, f.jobs...), append(undecided.receipts, f.receipts...)
@@ -54,7 +54,7 @@ func (f *flush) fail(err error) {
 	}
 }
 
-// lockTimeout is how long to wait for others' IDs and keys, nil for as long as
+// lockTimeout returns how long to wait for IDs and keys that others hold, nil for as long as
 // the call may take.
 func (f *flush) lockTimeout() *string {
 	wait := lockWait
@@ -67,7 +67,7 @@ func (f *flush) lockTimeout() *string {
 	return nil
 }
 
-// takeKeys is the statement that takes the flush's unique keys.
+// takeKeys returns the statement that takes the flush's unique keys.
 func (f *flush) takeKeys() step {
 	var keys, ids []string
 	var modes []int16
@@ -85,7 +85,7 @@ func (f *flush) takeKeys() step {
 	return f.b.step("enqueue_keys", nil, f.now.micros, f.queue, f.pastLimit, keys, ids, modes, ttls, f.token)
 }
 
-// bodies is the stored form of every job.
+// bodies returns the stored form of each job.
 func (f *flush) bodies() [][]byte {
 	bodies := make([][]byte, len(f.jobs))
 	size := 0
@@ -118,8 +118,7 @@ func (f *flush) plain() bool {
 	})
 }
 
-// storePlain is the fast way: the statement that stores such jobs, all of them
-// or none.
+// storePlain returns the fast statement, which stores plain jobs: all of them or none.
 func (f *flush) storePlain(wake *wakeUp) step {
 	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
 	self, payload := wake.args(f.queue)
@@ -134,7 +133,7 @@ func (f *flush) storePlain(wake *wakeUp) step {
 	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), self, payload)
 }
 
-// store is the statement that stores jobs of any kind.
+// store returns the statement that stores jobs of any kind.
 func (f *flush) store() step {
 	var given []bool
 	for i, j := range f.jobs {
@@ -155,7 +154,7 @@ func (f *flush) store() step {
 		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), keys, f.token)
 }
 
-// delay is a job's delay as it is added to the clock.
+// delay returns a job's delay in µs, to be added to the clock.
 func (f *flush) delay(j *broker.NewJob) int64 {
 	if j.Delay > 0 {
 		return f.now.after(j.Delay)
@@ -163,9 +162,9 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// seal is the statement that takes back those of the jobs that exist elsewhere,
-// and says who holds unique keys. Without stored, those whose rows the
-// transaction wrote count as stored.
+// seal returns the statement that removes those of the jobs again that exist elsewhere, and
+// says which jobs hold unique keys. Without stored, rows that the transaction wrote count
+// as stored.
 func (f *flush) seal(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string
@@ -221,8 +220,8 @@ func (f *flush) answer() *flush {
 	return undecided
 }
 
-// refuse refuses a job as a duplicate of another; but one that was elsewhere, and
-// whose namesake is held, may be that itself (§29).
+// refuse refuses a job as a duplicate of another. If a restored job meets a held job of its
+// ID, that may be the same job (§29).
 func (f *flush) refuse(j *broker.NewJob, r *broker.Receipt) {
 	err := broker.Duplicate(j.ID, r.Holder)
 	if by, held := f.held[j.ID]; held {
@@ -246,7 +245,7 @@ func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
 	}
 }
 
-// column is one field of every job, or nil when it is empty in all of them.
+// column returns one field of each job, or nil if it is empty in all of them.
 func (f *flush) column(field func(*broker.NewJob) string) []string {
 	var c []string
 	for i, j := range f.jobs {
@@ -290,9 +289,9 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// A lane is a place in the order of a queue: each priority has one for the
-// jobs that go to its front, and behind it one for the rest.
+// A lane is a part of the order of a queue: each priority has one for the jobs that go to
+// its front, and behind it one for the rest.
 func backLane(p broker.Priority) int16 { return int16(p)*2 + 1 }
 
-// lanes is how many there are: 2 to 9, in the statements.
+// lanes is how many there are; statements number them 2 to 9.
 const lanes = 2 * broker.Priorities

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// heldCounts remember how many leases workers held when Queues last counted them.
-// Counting steps over an entry for each job that a worker leased since the
-// oldest snapshot in the database began. When that took long, Queues tells what
-// was counted last until the pause is over.
+// heldCounts remembers how many leases workers held when Queues last counted them. A count
+// reads an index entry for each job that a worker leased since the oldest snapshot in the
+// database began. When that took long, Queues answers with the last counts until a pause
+// is over.
 type heldCounts struct {
 	mu    sync.Mutex
 	held  map[int64]int // by the number of the worker
@@ -17,7 +17,7 @@ type heldCounts struct {
 	dear  dearness
 }
 
-// known are the counts that need not be made now.
+// known returns the counts that need not be repeated now.
 func (h *heldCounts) known(now time.Time) map[int64]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -27,7 +27,7 @@ func (h *heldCounts) known(now time.Time) map[int64]int {
 	return nil
 }
 
-// counted notes counts of a look that began at now and took so many µs.
+// counted records counts of a look that began at now and took so many µs.
 func (h *heldCounts) counted(held map[int64]int, now time.Time, took int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// leases remember how much each worker has leased. Its entries in the index of
-// leases are as many, for as long as any snapshot in the database is old, and
-// who counts what it holds steps over all of them. So does who lists it: an audit
-// does, but only after an answer that was lost, once with a renewal at most.
+// leases remembers how many jobs each worker has leased. While a snapshot in the database
+// is old, the index of leases keeps an entry for each, and a count of what the worker
+// holds reads all of them. So does a list of them, but a server asks for that only after
+// a lost answer, and once with a renewal at most.
 type leases struct {
 	mu      sync.Mutex
 	workers map[string]*leased
@@ -24,13 +24,12 @@ const (
 	// milliseconds.
 	countFreely = 20_000
 
-	// countPause is the time between counts of a worker that has leased more. An
-	// answer that was lost is known to its caller: what only counts can find is rare,
-	// and waits for its worker no longer than that.
+	// countPause is the time between counts of a worker that has leased more. A caller
+	// knows that an answer was lost, so what only a count finds is rare, and may wait.
 	countPause = time.Minute
 )
 
-// add tells of jobs that a worker leased.
+// add counts jobs that a worker leased.
 func (l *leases) add(worker string, jobs int) {
 	if jobs == 0 {
 		return
@@ -48,7 +47,7 @@ func (l *leases) add(worker string, jobs int) {
 	w.jobs += jobs
 }
 
-// count reports whether a renewal is to count the worker's leases.
+// count reports whether a renewal should count the worker's leases.
 func (l *leases) count(worker string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +62,7 @@ func (l *leases) count(worker string, now time.Time) bool {
 	return true
 }
 
-// forget is for a worker that has ended.
+// forget removes a worker that has ended.
 func (l *leases) forget(worker string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

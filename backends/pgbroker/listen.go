@@ -40,7 +40,7 @@ const (
 )
 
 // listenerLock is the class of the advisory locks that listeners hold of their numbers,
-// so that others see which are gone; parts/waiter.sql has it, too.
+// so that others see which are gone; parts/notified.sql has it, too.
 const listenerLock = 1785684595
 
 // listener hears notifications on a connection of its own, from the first call that

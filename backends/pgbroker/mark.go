@@ -60,7 +60,7 @@ func readMark(to **broker.Marked) func(rows) error {
 	})
 }
 
-// notNil is p as a value that is not null.
+// notNil returns p, or an empty slice for nil, which would be null.
 func notNil(p []byte) []byte {
 	if p == nil {
 		return []byte{}

@@ -9,9 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// meeting is a new job that does more than to be refused when another one holds its
-// unique key (§39 to §41). It looks, and locks the job that it would replace, then
-// decides, all in one transaction.
+// meeting is a new job that is not simply refused when another one holds its unique key
+// (§39 to §41). In one transaction it locks the job that it would replace, and decides.
 type meeting struct {
 	*flush // of the one job
 	job    *broker.NewJob
@@ -21,7 +20,7 @@ type meeting struct {
 	again    bool // something changed meanwhile: nothing was done
 	unserved bool // because the queue does not serve the job yet
 
-	// What it found.
+	// What the look found.
 	admit  error // why the queue does not take such a job
 	known  bool
 	past   string // the job that it replaced before
@@ -39,13 +38,14 @@ type lockedJob struct {
 	body           []byte
 }
 
-// behindWhom begins what a job says of the one before it, whose ID follows.
+// behindWhom is the prefix of the column held of a job that waits behind another, whose ID
+// follows.
 var behindWhom = broker.Behind("")
 
 func newMeeting(f *flush) *meeting { return &meeting{flush: f, job: f.jobs[0], r: f.receipts[0]} }
 
-// meet decides about the first of the jobs. It reports false if that is to be
-// stored like any other, since its key is free.
+// meet decides about the first of the jobs. It reports false if the job can be stored like
+// any other, since its key is free.
 func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err error) {
 	for range maxContested {
 		m := newMeeting(rest.part(rest.jobs[:1], rest.receipts[:1]))
@@ -188,7 +188,7 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 	return nil
 }
 
-// due is when the new job is, by its delay or its time.
+// due returns when the new job is due, by its delay or its run time.
 func (m *meeting) due() int64 {
 	switch {
 	case m.job.Delay > 0:

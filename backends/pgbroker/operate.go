@@ -8,9 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Operate looks at the jobs of one queue at a time and locks them, decides, and
-// writes, all in one transaction; a job that is named twice is decided twice.
-// §22.
+// Operate locks the jobs of one queue at a time, decides and writes, in one transaction. A
+// job that is named twice is decided twice. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	verb := op.Kind.String()
 	if err := firstOf(b.usable(ctx), op.Check(b.Limits())); err != nil {
@@ -49,7 +48,7 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-// cutRefs takes the first results no two of which are of the same job.
+// cutRefs returns the first results, as long as no job comes twice, and the rest.
 func cutRefs(all []*broker.OperationResult) (run, rest []*broker.OperationResult) {
 	seen := make(map[string]bool, len(all))
 	for i, r := range all {
@@ -111,9 +110,9 @@ func (o *operating) run(ctx context.Context) error {
 	return err
 }
 
-// look finds and locks the jobs. Each statement has a snapshot of its own, and
-// jobs move from table to table in the order of the looks, but for redriven
-// ones, which the last look finds.
+// look finds and locks the jobs. Each statement has a snapshot of its own, and jobs move
+// from table to table in the order of the statements, except redriven ones, which the
+// last statement finds.
 func (o *operating) look(ctx context.Context, s session) error {
 	o.seen = make(map[string]*seenJob, len(o.results))
 	ids := make([]string, len(o.results))
@@ -149,7 +148,7 @@ func (o *operating) look(ctx context.Context, s session) error {
 	return err
 }
 
-// choose answers what needs no write, and returns the rest.
+// choose answers for jobs that need no write, and returns the rest.
 func (o *operating) choose() []*broker.OperationResult {
 	var chosen []*broker.OperationResult
 	for _, r := range o.results {
@@ -200,7 +199,7 @@ func (o *operating) write(ctx context.Context, s session, chosen []*broker.Opera
 	return s.run(ctx, o.b.step("operate_suppress", nil, o.queue, ids, tails, out))
 }
 
-// cancel ends what waits, and asks the holders of what is active.
+// cancel ends jobs that wait, and asks the workers of active jobs.
 func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.OperationResult) error {
 	var active, waiting []string
 	for _, r := range chosen {
@@ -222,8 +221,7 @@ func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.Oper
 	return s.run(ctx, steps...)
 }
 
-// tell tells watchers of what was cancelled, and holders of what they are asked
-// to cancel.
+// tell publishes which jobs were cancelled, and asks workers to cancel theirs.
 func (o *operating) tell(ctx context.Context) {
 	asked, settled := newEvents(cancelKind, o.queue), newEvents(settledKind, o.queue)
 	for _, r := range o.results {

@@ -8,11 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// removeQueue forgets queues that have no job and no live worker. A job that is
-// on its way into the queue is either seen, or finds the queue leaving and lets
-// it stay: first the queue is said to be leaving, then everybody who may not
-// have read that ends, which keeps no one waiting but this call. A caller's
-// transaction that stays open for longer than writersWait makes the removal fail.
+// removeQueue removes a queue that has no job and no live worker. First it marks the queue
+// as leaving; then it waits for the transactions that may not have read the mark, which
+// blocks nobody else. So a job that is being stored is either seen here, or its enqueue
+// reads the mark and removes it again. A caller's transaction that stays open for longer
+// than writersWait makes the removal fail.
 func (o *operating) removeQueue(ctx context.Context) error {
 	for _, r := range o.results {
 		if r.Ref.ID != "" {
@@ -38,12 +38,12 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		case !idle:
 			r.Err = o.inUse(ctx)
 		}
-		o.b.waker.wake(o.queue, false) // who waits learns that its worker is gone
+		o.b.waker.wake(o.queue, false) // waiting claims learn that their worker is gone
 	}
 	return nil
 }
 
-// inUse is why the queue cannot be removed.
+// inUse returns why the queue cannot be removed.
 func (o *operating) inUse(ctx context.Context) error {
 	reply, err := o.b.Queues(ctx, broker.QueuesRequest{Now: o.op.Now, Names: []string{o.queue}, Workers: true})
 	info := broker.QueueInfo{}
@@ -53,14 +53,13 @@ func (o *operating) inUse(ctx context.Context) error {
 	return broker.QueueInUse(info)
 }
 
-// leave lets an idle queue leave, or removes one that is leaving and idle still.
+// leave marks an idle queue as leaving, or removes one that is still idle.
 func (o *operating) leave(ctx context.Context, remove bool) (layout int, idle bool, err error) {
 	err = o.b.call(ctx, o.b.byIndex(false), o.b.step("remove_queue", one(&layout, &idle), o.now.micros, o.queue, remove))
 	return layout, idle, err
 }
 
-// stay takes back that a queue is leaving. Where even that fails, the next job
-// or worker of the queue does it.
+// stay removes the mark. If even that fails, the next job or worker of the queue does it.
 func (o *operating) stay(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
@@ -87,15 +86,15 @@ func (o *operating) awaitWriters(ctx context.Context) error {
 }
 
 const (
-	// How long a removal waits for them: it keeps nobody else waiting.
+	// How long a removal waits for them: it blocks nobody else.
 	writersWait = 3 * time.Second
 
-	// The pause between two looks at who writes: most are done within it.
+	// The pause between two looks at the writers: most end within it.
 	writersPause = 5 * time.Millisecond
 )
 
-// transact runs f in a transaction of its own. Whatever fails before the
-// commit is sent was not applied.
+// transact runs f in a transaction of its own. If a step before the commit fails, nothing
+// was applied.
 func (b *Broker) transact(ctx context.Context, f func(session) error) error {
 	if err := b.usable(ctx); err != nil {
 		return err

@@ -7,13 +7,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// redriving are the dead jobs that a redrive tries to send back, in the form
-// of its statements.
+// redriving has the dead jobs that a redrive tries to send back, as its statements take
+// them.
 type redriving struct {
 	ids, keys []string
 	tails     [][]byte
 
-	// The unique keys that these hold again until they are settled.
+	// The unique keys that the jobs hold again until they are settled.
 	taken, takers []string
 	modes         []int16
 	ttls          []int64

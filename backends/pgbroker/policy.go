@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Policy changes what the request sets, in one statement. Setting something in
-// a queue that is not known makes it known; reading does not. What a key's policy
-// sets to zero is removed from it.
+// Policy changes what the request sets, in one statement. Setting something in an unknown
+// queue registers it; reading does not. Rules that a key's policy sets to zero are removed
+// from it.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", "", "")

@@ -10,20 +10,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pulse is where heartbeats run: on a connection that the broker keeps for them,
-// since handlers that hold all of the caller's pool would otherwise make their
-// own leases run out.
+// pulse runs heartbeats on a connection that the broker keeps for them: handlers that use
+// all of the caller's pool would otherwise make their own leases run out.
 type pulse struct {
 	b     *Broker
 	start sync.Once
 	own   *pgxpool.Pool
 }
 
-// pulseConns: renewals of one process take turns, which last milliseconds each, and
-// have a third of a lease for it. A thousand processes have a thousand of these.
+// pulseConns is one, since renewals of one process take milliseconds, one after the other,
+// and a thousand processes have a thousand of these connections.
 const pulseConns = 1
 
-// pool is a pool of it, configured like the caller's, or nil.
+// pool returns the pool with that connection, configured like the caller's, or nil.
 func (p *pulse) pool() *pgxpool.Pool {
 	p.start.Do(func() {
 		config := p.b.pool.Config()
@@ -35,9 +34,8 @@ func (p *pulse) pool() *pgxpool.Pool {
 	return p.own
 }
 
-// run runs a pipeline on this connection. When that was certainly not
-// applied, because the server has no connection to spare or the one at hand was
-// lost while it was idle, the caller's pool may do better.
+// run runs a pipeline on this connection. If that was certainly not applied, because the
+// server has no connection left or the idle one was lost, it tries the caller's pool.
 func (p *pulse) run(ctx context.Context, steps ...step) error {
 	if err := p.b.usable(ctx); err != nil {
 		return err

@@ -9,12 +9,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Queues describes queues. The counts are exact as of the answer: totals plus
-// what has changed since these were folded. The oldest jobs, and the leases of
-// each worker, are looked for each time as long as that is quick. Beside an old
-// snapshot it is not: then a job that came late may not count as the oldest, and
-// a worker's leases may be those of some seconds before, of a minute at most.
-// This is not so for a request with a clock of its own. §23.
+// Queues describes queues. The counts are exact as of the answer: totals plus the deltas
+// that are not folded yet. The oldest jobs and the leases of each worker are searched for
+// each time, as long as that is fast. While a snapshot is old it is not: then a job that
+// appeared late may not count as the oldest, and a worker's leases may be some seconds
+// old, a minute at most. A request with a clock of its own always searches. §23.
 func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
 	reply, err := b.queues(ctx, &req)
 	return reply, broker.About(err, "queues", "", "")
@@ -67,8 +66,8 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 var counted = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 
-// timed are the states whose oldest jobs are looked for by time, in the order of
-// the places behind the lanes.
+// timed are the states whose oldest jobs are searched for by time, in the order of their
+// positions behind the lanes.
 var timed = [places - lanes]broker.State{broker.StateScheduled, broker.StateRetry, broker.StateCompleted, broker.StateDead,
 	broker.StateCancelled}
 

@@ -8,12 +8,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quiet remembers the last claim that took all there was. A claim of the same
-// worker from the same queues that waits need not look first, if no wake-up has
-// come since that claim began and all of them were heard: a worker that has
-// done a job then waits for the next one without asking for it. If those that
-// came were of pending jobs alone, it looks for nothing else. What wakes nobody,
-// such as a claim that rolls back, is found by the looks in between.
+// quiet remembers the last claim that took all there was. The next claim of the same
+// worker and queues that waits need not look first, if no wake-up came since that claim
+// began and the process was known to wait all the time: a worker that has done a job then
+// waits for the next one without asking for it. If only pending jobs were reported, it looks
+// for nothing else. What wakes nobody, such as a claim that rolls back, is found by the
+// looks in between.
 type quiet struct {
 	mu     sync.Mutex
 	worker string
@@ -22,15 +22,15 @@ type quiet struct {
 	last   standing
 }
 
-// standing is how the queues of a claim stand, but for pending jobs.
+// standing is what a claim learned about its queues, apart from pending jobs.
 type standing struct {
 	now time.Time // by the store's clock
 	due time.Time // the next due time, by the same
 	at  time.Time // when that was asked for, by this process's clock
 }
 
-// note remembers a claim by what it got, and forgets the one before. Known is
-// what a claim of pending jobs alone went by.
+// note remembers a claim, in place of the one before. Known is what a claim of pending
+// jobs alone relied on.
 func (q *quiet) note(req *broker.ClaimRequest, heard news, known *standing, got *broker.Claimed, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,8 +47,8 @@ func (q *quiet) note(req *broker.ClaimRequest, heard news, known *standing, got 
 	}
 }
 
-// tell says how the queues of a claim stand, nil when that is not known, and
-// whether pending jobs may have come.
+// tell returns what is known about the queues of a claim, or nil, and whether jobs may have
+// become pending.
 func (q *quiet) tell(req *broker.ClaimRequest, heard news) (known *standing, pending bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,5 +67,5 @@ func (q *quiet) tell(req *broker.ClaimRequest, heard news) (known *standing, pen
 // ripe reports whether the next job has fallen due.
 func (s *standing) ripe() bool { return !s.due.IsZero() && !s.due.After(s.time()) }
 
-// time is the store's, now.
+// time returns the store's time, now.
 func (s *standing) time() time.Time { return s.now.Add(time.Since(s.at)) }

@@ -9,11 +9,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew writes one row per queue, on a connection of the broker's own, commits,
-// and then counts what the worker holds: however long the count takes, the
-// leases are extended. A worker that has leased very many jobs is counted once a
-// minute. When the count fails Held and Cancel are empty, and NextLapse is not
-// known. §6, §7, §8.
+// Renew writes one row for each queue, on a connection of the broker's own, and commits.
+// Then it counts what the worker holds: the leases are extended however long that takes.
+// The leases of a worker that has leased very many jobs are counted once a minute. If the
+// count fails, Held and Cancel are empty and NextLapse is not known. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -98,8 +97,8 @@ func scanHeld(r rows, got *broker.Renewed) error {
 	return nil
 }
 
-// distinct is names without repetitions, sorted, so that rows are locked in the
-// same order by all.
+// distinct returns names without repetitions, sorted, so that all calls lock rows in the
+// same order.
 func distinct(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
 }

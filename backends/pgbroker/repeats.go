@@ -7,16 +7,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// repeats remembers what a request's earlier jobs mean for later ones of the
-// same queue, ID or unique key.
+// repeats remembers how the earlier jobs of a request fared, for later ones with the same
+// ID or unique key.
 type repeats struct {
 	ids     map[string]bool   // that exist by now
 	holders map[string]string // of unique keys
 }
 
-// cut takes a first run of at most limit jobs off f: up to one of another kind,
-// or that shares its ID or unique key with one before it, on which depends how it
-// fares.
+// cut removes the first run, of at most limit jobs, from f. The run ends before a job of
+// another kind, and before one with the ID or unique key of an earlier job.
 func (f *flush) cut(limit int) *flush {
 	seen := make(map[string]bool, min(limit, len(f.jobs)))
 	keys := make(map[string]bool)
@@ -35,8 +34,7 @@ func (f *flush) cut(limit int) *flush {
 	return run
 }
 
-// note remembers how the jobs of a run fared. It returns how many of them were
-// stored.
+// note remembers how the jobs of a run fared, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
 	if r.ids == nil {
 		r.ids, r.holders = make(map[string]bool), make(map[string]string)
@@ -61,10 +59,9 @@ func (r *repeats) note(run *flush) (stored int) {
 	return stored
 }
 
-// refuse refuses those of rest that repeat what exists by now, all of them in
-// at most one round trip. room is how many jobs the queue still takes: a full
-// one is so before it looks at unique keys, and the others may fill it, so that
-// where it matters only the first ones can be decided.
+// refuse refuses those of rest that repeat a job which exists by now, in at most one round
+// trip. room is how many jobs the queue still takes. A full queue refuses before unique keys
+// are looked at, and other jobs may fill it, so that only the first ones can be decided.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
 	leave := make(map[string]bool) // IDs of those left, which may exist before it is the turn of another job with them
@@ -100,7 +97,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 	return nil
 }
 
-// known says which IDs of a flush have a record somewhere.
+// known looks which IDs of a flush have a record.
 func (b *Broker) known(ctx context.Context, to port, f *flush) (map[string]bool, error) {
 	known := make(map[string]bool)
 	var id string

@@ -7,13 +7,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// restored reports whether a run is of jobs that were elsewhere before. Runs are
-// of one kind.
+// restored reports whether a run has jobs of another store. The jobs of a run are of one
+// kind.
 func (f *flush) restored() bool { return len(f.jobs) > 0 && f.jobs[0].Restore != nil }
 
-// sameKind reports whether two jobs can be stored in one run: restored ones
-// apart, and what a depth limit refuses apart from what it does not. One that may
-// replace another begins a run: what it meets is seen to before.
+// sameKind reports whether two jobs can be stored in one run. Restored jobs have runs of
+// their own, and so have those that a depth limit may refuse. A job that may replace
+// another begins a run.
 func sameKind(a, b *broker.NewJob) bool {
 	return a == b || !b.Meets() && (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
 }
@@ -40,7 +40,7 @@ func (f *flush) prepare(steps []step) []step {
 	return steps
 }
 
-// storeRestored is the statement that stores restored jobs, also those that had
+// storeRestored returns the statement that stores restored jobs, also those that had
 // ended.
 func (f *flush) storeRestored() step {
 	n := len(f.jobs)
@@ -71,7 +71,7 @@ func (f *flush) storeRestored() step {
 		epochs, created, deliveries, failures, crashes, snoozes, tails)
 }
 
-// lookRestored is the statement that says which IDs have a record, apart from
+// lookRestored returns the statement that says which IDs have a record, apart from
 // those that were stored.
 func (f *flush) lookRestored(stored []string) step {
 	f.known, f.held = nil, make(map[string]string)
@@ -87,7 +87,7 @@ func (f *flush) lookRestored(stored []string) step {
 	}), f.now.micros, f.queue, f.column(jobID), f.epochs(), stored)
 }
 
-// epochs are those that restored jobs had elsewhere.
+// epochs returns the epochs that restored jobs had in the other store.
 func (f *flush) epochs() []int64 {
 	all := make([]int64, len(f.jobs))
 	for i, j := range f.jobs {
@@ -96,7 +96,7 @@ func (f *flush) epochs() []int64 {
 	return all
 }
 
-// lookHolders is the statement that says who holds the unique keys that were
+// lookHolders returns the statement that says which jobs hold the unique keys that were
 // not taken.
 func (f *flush) lookHolders() step {
 	keys := make(map[string][]string)
@@ -118,8 +118,8 @@ func (f *flush) lookHolders() step {
 	}), f.queue, names)
 }
 
-// endRestored is the statement that moves jobs that had ended, and takes back
-// those that exist elsewhere.
+// endRestored returns the statement that moves jobs that had ended to their tables, and
+// removes those again that exist elsewhere.
 func (f *flush) endRestored(wake *wakeUp) step {
 	stored := set(f.stored)
 	var keep, undo []string
@@ -143,7 +143,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
 }
 
-// acceptRestored says what a restored job became.
+// acceptRestored fills in what a restored job became.
 func (f *flush) acceptRestored(j *broker.NewJob, r *broker.Receipt) {
 	due := f.at
 	if j.Delay > 0 {

@@ -7,9 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Retire ends the worker's ID first and then releases what it holds as a settle
-// does, a batch at a time. What a call that fails in between leaves behind is
-// reclaimed. §12.
+// Retire ends the worker's ID first, and then releases what it holds as a settle does, a
+// batch at a time. Jobs that a failed call leaves behind are reclaimed. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Retired{}, broker.About(err, "retire", "", "")
@@ -51,8 +50,8 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	}
 }
 
-// release puts jobs of a worker back to the front of their queues, as a settle
-// without a number does. It returns those that went there.
+// release puts jobs of a worker back to the front of their queues, by a settle without a
+// number. It returns those that it released.
 func (b *Broker) release(ctx context.Context, on session, worker string, now time.Time, held []broker.Job) (released []broker.Ref,
 	err error) {
 	settle := broker.SettleRequest{Now: now, Worker: worker}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ripe remembers when the next job of each queue falls due, as the last claim
-// said, so that only claims that will probably meet due jobs ask for them apart.
+// ripe remembers when the next job of each queue falls due, as of the last claim, so that
+// only claims that probably find due jobs use claim_ripe.sql.
 type ripe struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by the store's clock, or the request's
@@ -21,7 +21,7 @@ const ripeLook = 500
 // it is more, due jobs only cost more.
 const clocksApart = time.Second
 
-// expected reports whether jobs of a queue should be due.
+// expected reports whether jobs of a queue are probably due.
 func (r *ripe) expected(queue string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +37,7 @@ func (r *ripe) within(queue string, d time.Duration) bool {
 	return r.expected(queue, time.Now().Add(d))
 }
 
-// note takes what a claim said: the next due time, and whether jobs that are
-// due were left.
+// note records what a claim learned: the next due time, and whether it left due jobs.
 func (r *ripe) note(queue string, next time.Time, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +54,7 @@ func (r *ripe) note(queue string, next time.Time, left bool) {
 	}
 }
 
-// ripe is the statement that leases due jobs before any became pending.
+// ripe returns the statement that leases due jobs without making them pending.
 func (c *claiming) ripe(floors []int64, due dueFloors) step {
 	return c.b.step("claim_ripe", func(r rows) error {
 		if err := c.scan(r, &c.more); err != nil {

@@ -18,7 +18,7 @@ type queueRoom struct {
 	keys        map[string]keyRoom
 }
 
-// keyRoom is how deep a key is, and may be.
+// keyRoom has how many jobs a key has, and may have.
 type keyRoom struct{ limit, used int64 }
 
 func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
@@ -38,8 +38,8 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 	return q, err
 }
 
-// lookKeys adds what is known of the keys of a run's first jobs, by a step whose plan
-// goes by index.
+// lookKeys adds the depths of the keys of a run's first jobs, by a step whose plan goes by
+// index.
 func (b *Broker) lookKeys(f *flush, q *queueRoom, byIndex func(step) error) error {
 	q.keys = make(map[string]keyRoom)
 	names := make([]string, 0, 8)
@@ -60,7 +60,7 @@ func (b *Broker) lookKeys(f *flush, q *queueRoom, byIndex func(step) error) erro
 	}), f.queue, distinct(names)))
 }
 
-// full is why there is no room for a job, nil when there is.
+// full returns why there is no room for a job, or nil.
 func (q *queueRoom) full(j *broker.NewJob) error {
 	if !j.TakesRoom() {
 		return nil
@@ -88,9 +88,9 @@ func (q *queueRoom) take(j *broker.NewJob) {
 	}
 }
 
-// bounded refuses those of rest's first jobs that the queue's policy does not take,
-// and returns how many of those that are left may be stored now, in order: behind
-// them is one for which there may be no room.
+// bounded refuses those of rest's first jobs that the queue's policy does not admit. It
+// returns how many of the others may be stored now, in order: for the next one there may
+// be no room.
 func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, err error) {
 	q, err := b.room(ctx, to, rest.queue)
 	if err != nil {

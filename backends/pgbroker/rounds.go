@@ -7,17 +7,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// rounds remember which queues have priorities that take turns
-// (broker.Policy.PriorityRound), as claims were told, and count the turns. The
-// count is this process's: with one in the store all claims would wait for each
-// other.
+// rounds remembers which queues have priorities that take turns
+// (broker.Policy.PriorityRound), as of the last claim, and counts the turns. Each process
+// has a count of its own: with one in the store all claims would wait for each other.
 type rounds struct {
 	mu    sync.Mutex
 	turns map[string]int64 // the next turn of each such queue
 }
 
-// take gives a claim the turns that it may need of each queue, up to limit. They
-// are nil when none of the queues goes in rounds.
+// take returns the turns that a claim may need of each queue, up to limit, or nil if none of
+// the queues goes in rounds.
 func (r *rounds) take(queues []string, limits []int32, limit int) (turns []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +41,7 @@ func (r *rounds) giveBack(queue string, n int) {
 	}
 }
 
-// note takes what a claim was told of a queue. It reports whether the queue goes
-// in rounds and that was not known.
+// note records whether a queue goes in rounds. It reports whether that is news.
 func (r *rounds) note(queue string, inRounds bool) (begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +72,7 @@ func (c *claiming) giveBack(limits []int32) {
 	}
 }
 
-// cutRound takes the first shares without a queue that stands twice.
+// cutRound returns the first shares, as long as no queue comes twice, and the rest.
 func cutRound(shares []broker.Share) (round, rest []broker.Share) {
 	for i, s := range shares {
 		if slices.ContainsFunc(shares[:i], func(o broker.Share) bool { return o.Queue == s.Queue }) {

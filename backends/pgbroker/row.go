@@ -30,8 +30,8 @@ func (r *jobRow) columns() []any {
 	return append(append([]any{&r.id, &r.createdAt}, r.headRow.columns()...), &r.body)
 }
 
-// head is the head that was read; the error is that of a tail that this
-// program cannot read.
+// head returns the head that was read. The error says that this program cannot read the
+// tail.
 func (r *headRow) head() (broker.Head, error) {
 	h := broker.Head{Epoch: int64(r.epoch), Deliveries: int(r.deliveries), Failures: int(r.failures),
 		Crashes: int(r.crashes), Snoozes: int(r.snoozes)}
@@ -39,7 +39,7 @@ func (r *headRow) head() (broker.Head, error) {
 	return h, err
 }
 
-// job is the job that was read. It owns body and tail.
+// job returns the job that was read. It owns body and tail.
 func (r *jobRow) job(queue string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: r.id, State: state, CreatedAt: broker.FromMicros(r.createdAt)}
 	j.Body, j.Broken = broker.ParseBody(r.body)

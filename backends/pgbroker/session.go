@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// step is one statement of a pipeline and the reader of its answer.
+// step is one statement of a pipeline, and the function that reads its answer.
 type step struct {
 	sql  string
 	args []any
-	read func(rows) error // nil: the answer is of no use
+	read func(rows) error // nil if the answer is not needed
 }
 
 // rows is what pgx and database/sql rows have in common.
@@ -24,8 +24,7 @@ type rows interface {
 	Err() error
 }
 
-// session is where statements run: a connection of the pool, or the
-// transaction of a caller.
+// session runs statements: on a connection of the pool, or in a caller's transaction.
 type session interface {
 	// run executes steps in order. On a connection of its own that is one round
 	// trip and one transaction.
@@ -134,7 +133,7 @@ func each(f func(rows) error) func(rows) error {
 // pool.
 func (b *Broker) run(ctx context.Context, steps ...step) error { return b.call(ctx, steps...) }
 
-// poolSession is the pool, also when the broker has been closed meanwhile.
+// poolSession runs statements on the pool, even after the broker was closed.
 type poolSession struct{ b *Broker }
 
 func (s poolSession) run(ctx context.Context, steps ...step) error {
@@ -161,13 +160,13 @@ func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) e
 	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
 }
 
-// step makes a step of the named statement.
+// step returns a step with the named statement.
 func (b *Broker) step(name string, read func(rows) error, args ...any) step {
 	return step{sql: b.sql.get(name), args: args, read: read}
 }
 
-// byIndex is the first step of a pipeline whose plans must go by index. With
-// async the commit may be lost with the server's memory.
+// byIndex returns the first step of a pipeline whose plans must go by index. With async
+// the commit does not wait for the disk.
 func (b *Broker) byIndex(async bool) step {
 	var commit *string
 	if async {

@@ -23,8 +23,8 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 	return s.verdicts(ctx, err)
 }
 
-// settling is a settle request on its way. Numbers are compared queue by
-// queue, so each queue has a turn of its own.
+// settling is a settle request that is under way. Numbers are compared queue by queue, so
+// each queue has a statement of its own.
 type settling struct {
 	b     *Broker
 	req   *broker.SettleRequest
@@ -79,12 +79,11 @@ func (s *settling) steps() []step {
 	return steps
 }
 
-// turn is the statement for one queue. The stored head is what Outcome.Apply
-// says. For a job that was asked to cancel the statement leaves out the charge:
-// the outcome that takes the place of one that keeps the job alive differs in
-// nothing else, see TestLife_CancelledOutcomeDiffersInItsChargeOnly. An item with Keep
-// that another one for its lease follows is not sent: the other one stores what it
-// kept. A release leaves the stored tail: a retire knows of no keep that came since it
+// turn returns the statement for one queue. The stored head is what Outcome.Apply returns.
+// For a job that was asked to cancel the statement leaves out the charge: otherwise the
+// outcome is the same, see TestLife_CancelledOutcomeDiffersInItsChargeOnly. An item with Keep
+// is not sent if another one for its lease follows, which then stores what it kept. A
+// release leaves the stored tail, since a retire does not know of keeps that came after it
 // listed the jobs.
 func (s *settling) turn(t *settleTurn) step {
 	n := len(t.items)
@@ -164,16 +163,16 @@ func (s *settling) turn(t *settleTurn) step {
 		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, self, payload)
 }
 
-// chargeOf says what an outcome counts for in the totals, beside the state it leads
-// to, as settle.sql reads it.
+// chargeOf returns what an outcome adds to the totals, beside the state it leads to, as
+// settle.sql reads it.
 func chargeOf(o broker.Outcome) (charge int16) {
 	var t broker.Totals
 	t.Ended(&broker.Settlement{}, o)
 	return int16(t.Failed + 2*t.Crashed + 4*t.Retried + 8*t.Expired)
 }
 
-// replace notes that an item takes the place of one before it, which keeps something
-// for the same lease, and returns its outcome with that if it has none of its own.
+// replace records that an item replaces an earlier Keep for the same lease. It returns the
+// item's outcome, with what that kept if it keeps nothing itself.
 func (t *settleTurn) replace(before, at int, o broker.Outcome, items []broker.Settlement) broker.Outcome {
 	if t.later == nil {
 		t.later = slices.Repeat([]int{-1}, len(t.items))
@@ -194,7 +193,7 @@ func (t *settleTurn) read(more ...any) func(rows) error {
 	}
 }
 
-// verdicts reads the answers, after the round trip that err is the error of.
+// verdicts reads the answers of the round trip that ended with err.
 func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
 	for _, t := range s.turns {
 		if len(t.alive) > 0 {
@@ -264,7 +263,7 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 	return nil
 }
 
-// tell tells watchers what was settled.
+// tell publishes what was settled.
 func (s *settling) tell(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) {
 	events := newEvents(settledKind, t.queue)
 	for _, i := range t.items {
@@ -281,7 +280,7 @@ const maxTimes = 4e18
 // noEpoch is an epoch that no job has.
 const noEpoch = -1
 
-// layout is the layout of a queue's rows, 0 when there is no such queue.
+// layout returns the layout of a queue's rows, 0 if there is no such queue.
 func (b *Broker) layout(ctx context.Context, queue string) (int, error) {
 	q, err := b.room(ctx, b, queue)
 	return q.layout, err

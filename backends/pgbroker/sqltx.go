@@ -56,7 +56,7 @@ func (s sqlSession) runStep(ctx context.Context, st step) error {
 	return r.Err()
 }
 
-// text is an array as PostgreSQL writes it; other arguments stay as they are.
+// text returns an array as PostgreSQL writes it, and other arguments as they are.
 func (s sqlSession) text(arg any) (any, error) {
 	var oid uint32
 	switch arg.(type) {

@@ -37,7 +37,7 @@ func (t *tasks) start(f func(ctx context.Context)) bool {
 	return true
 }
 
-// after runs f in a while, or when the broker is closed before.
+// after runs f after d, or when the broker is closed before.
 func (t *tasks) after(d time.Duration, f func(ctx context.Context)) {
 	t.start(func(ctx context.Context) {
 		timer := time.NewTimer(d)

@@ -12,22 +12,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Tx returns a Producer that stores jobs in the caller's transaction: they
-// exist when it commits, and never did when it rolls back. A job that is
-// refused, or a call that fails, leaves the transaction as it was before. Other
-// processes are woken by the commit. IDs and unique keys are locked until the
-// transaction ends: other producers of the same ones wait for it, for half a
-// second at most. A transaction that is not READ COMMITTED is refused with
-// ErrUnsupported: it does not see every duplicate. One that has ended, or has
-// failed, is refused with ErrInvalid; the error is pgx.ErrTxClosed, too, when tx
-// itself knows, as it does after its Commit and Rollback, those of a nested
-// transaction included. The Producer is not for two goroutines at once.
+// Tx returns a Producer that stores jobs in the caller's transaction: they exist when it
+// commits, and never if it rolls back. A refused job, or a failed call, leaves the
+// transaction as it was before. The commit wakes a worker. IDs and unique keys are locked
+// until the transaction ends: other producers of the same ones wait for it, for half a
+// second at most. A transaction that is not READ COMMITTED does not see every duplicate
+// and is refused with ErrUnsupported. One that has ended or failed is refused with
+// ErrInvalid; the error is pgx.ErrTxClosed, too, if tx itself knows, as it does after its
+// Commit and Rollback, those of a nested transaction included. Only one goroutine may use
+// the Producer at a time.
 func (b *Broker) Tx(tx pgx.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
 }
 
-// txSession is a caller's transaction. When it is over its connection may be
-// somebody else's, which only the transaction itself knows.
+// txSession is a caller's transaction. After its end another goroutine may use its
+// connection, which only the transaction itself knows.
 type txSession struct {
 	tx    pgx.Tx
 	plain bool
@@ -41,8 +40,8 @@ func (s txSession) run(ctx context.Context, steps ...step) error {
 	return classifyTx(err)
 }
 
-// classifyTx is classify for a caller's transaction: one that is over, was
-// never begun or has failed is the caller's mistake.
+// classifyTx is classify for a caller's transaction. If that has ended, failed or never
+// began, it is the caller's mistake.
 func classifyTx(err error) error {
 	state := sqlState(err)
 	if errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone) || state == noTransaction || state == failedTransaction {
@@ -62,15 +61,15 @@ func (e *txEnqueuer) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]
 
 func (e *txEnqueuer) Limits() broker.Limits { return e.b.Limits() }
 
-// txPort stores every flush behind a savepoint of the caller's transaction. The
-// rows that a flush stored cannot be told by their transaction there, so that
-// they are sealed by their IDs, in a second round trip.
+// txPort stores each flush after a savepoint of the caller's transaction. There the rows of
+// a flush cannot be recognized by their transaction, so a second round trip seals them by
+// their IDs.
 type txPort struct {
 	b *Broker
 	session
 }
 
-// keptSettings are those of a caller's transaction that statements change.
+// keptSettings has the settings of a caller's transaction that statements change.
 type keptSettings struct {
 	values    [7]string
 	isolation string
@@ -94,9 +93,9 @@ func (p *txPort) byIndex(ctx context.Context, s step) error {
 	return p.run(ctx, p.b.byIndex(false), s, kept.restore(p.b))
 }
 
-// beside runs a step beside the caller's transaction, which would keep all other
-// producers of the queue waiting until it ends. Only when no connection is free,
-// all of them perhaps in transactions like this one, it happens inside.
+// beside runs a step outside the caller's transaction, which would block all other
+// producers of the queue until it ends. If no connection is free, it runs inside: all may
+// be in transactions like this one.
 func (p *txPort) beside(ctx context.Context, s step) error {
 	beside, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -123,8 +122,8 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	})
 }
 
-// behindSavepoint has do run its steps behind those that begin, and then those that
-// it returns; or leaves the transaction as it was.
+// behindSavepoint calls do with the steps that begin, and runs the steps that it returns. If
+// one fails, the transaction is left as it was.
 func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (end []step, err error)) error {
 	kept := new(keptSettings)
 	end, err := do(step{sql: "savepoint jobs_enqueue"}, kept.read(p.b))

@@ -16,7 +16,7 @@ const (
 	pollListening = 3 * time.Second
 )
 
-// lookTime bounds a look whose caller no longer does.
+// lookTime bounds a look whose caller has gone.
 const lookTime = 10 * time.Second
 
 // claimWaiting claims until jobs came, the time is up, or ctx ends. It looks first, unless
@@ -100,8 +100,8 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	}
 }
 
-// claimFor is one look of a claim that waits. The store may lease jobs for a
-// look whose caller has just gone: then they are put back at once.
+// claimFor makes one look of a claim that waits. If the store leases jobs after the caller
+// has gone, they are put back at once.
 func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *standing) (claimed, error) {
 	type answer struct {
 		got claimed

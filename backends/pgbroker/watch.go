@@ -15,15 +15,15 @@ const (
 	// watchBuffer is how many events a watcher may lag behind.
 	watchBuffer = 256
 
-	// Settles tell of themselves while a queue is marked as watched, which costs
-	// each of them a transaction: watchers of nothing but requests to cancel, as
-	// every server is one, leave no mark. It outlives its renewal by far, and a
-	// watcher that died only a little.
+	// Settles publish events while a queue is marked as watched, which costs each of
+	// them a transaction. Servers watch requests to cancel alone, and leave no mark. A
+	// mark lasts much longer than the time between its renewals, but soon ends after
+	// its watcher died.
 	watchMark  = time.Minute
 	watchRenew = 20 * time.Second
 
-	// A watcher that cannot listen looks for events after the last one it saw.
-	// Events are numbered before they are committed, so that it looks back.
+	// A watcher that cannot listen reads the events after the last one it saw. Events
+	// get their numbers before they are committed, so it also reads some before that.
 	watchLookBack = 1000
 	watchPage     = 1000
 )
@@ -82,8 +82,8 @@ func (b *Broker) watchMarks(w *watcher) []step {
 	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.polls())}
 }
 
-// keepWatching renews the mark of the queues. A renewal that fails is repeated
-// by the next; settles in between are missed, which events may be.
+// keepWatching renews the mark of the queues. If a renewal fails, the next one makes up for
+// it; events in between may be lost.
 func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
 	tick := time.NewTicker(watchRenew)
 	defer tick.Stop()
@@ -97,7 +97,7 @@ func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
 	}
 }
 
-// pollEvents looks for events where notifications do not reach.
+// pollEvents reads events where the broker cannot listen.
 func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 	seen := make(map[int64]bool)
 	first := last
@@ -172,8 +172,7 @@ func (s *watchers) tell(kind, queue, lines string) {
 	}
 }
 
-// missed tells everybody that the connection was lost, and what was sent
-// meanwhile with it: at least one event, as far as anybody knows.
+// missed tells all watchers that the connection was lost, and perhaps events with it.
 func (s *watchers) missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +181,7 @@ func (s *watchers) missed() {
 	}
 }
 
-// watcher is one call of Watch that goes on.
+// watcher is one call of Watch.
 type watcher struct {
 	queues []string
 	kinds  []broker.EventKind
@@ -197,7 +196,7 @@ func (w *watcher) wants(kind broker.EventKind) bool {
 	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }
 
-// tell reads a notification of events.
+// tell delivers the events of a notification.
 func (w *watcher) tell(kind, queue, lines string) {
 	e := broker.Event{Kind: broker.EventSettled, Queue: queue}
 	if kind == cancelKind {

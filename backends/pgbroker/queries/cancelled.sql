@@ -1,5 +1,5 @@
--- cancelled.sql: move jobs that this transaction gave state 7 out of job: to history, or nowhere when nothing keeps them.
--- After a settle that gave it to none it does not even look.
+-- cancelled.sql: move jobs that this transaction gave state 7 out of job: to history, or delete them if nothing keeps them.
+-- After a settle that gave it to none it reads nothing.
 -- Params: @now µs|null, @queue, @ids, others among them
 -- Returns: nothing
 -- Called by: (*Broker).Settle and its like, after settle.sql; (*Broker).Operate, after operate_cancel.sql

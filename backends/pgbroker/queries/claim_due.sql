@@ -1,4 +1,4 @@
--- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and say how queues stand.
+-- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and describe the queues.
 -- Params: @now µs|null, @worker, @queues, each once, @each_limit limit for each queue and state, @limit in all, @due_at due times and
 --   @due_turns turns of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
@@ -24,7 +24,7 @@ with clock as materialized (
   where s.layout <= 1 and (o.state = 2 or s.flow < 4) -- else flow_retry.sql does it
   limit @limit
 ), turn as materialized (
-  -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
+  -- Row locks gave the transaction its ID before the first seq, as the scan floor needs.
   select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)

@@ -1,5 +1,5 @@
--- claim_ripe.sql: lease due jobs of one queue as they are, when no pending job goes before them: to become pending first would
--- write each of them once more. What it took it leaves in a setting of the transaction, for the statements after it.
+-- claim_ripe.sql: lease due jobs of one queue without making them pending first, if no pending job goes before them: that saves a
+-- write for each. How many it took is left in a setting of the transaction, for the statements after it.
 -- Params: @now µs|null, @worker, @queues the one, @limits how many, @floors scan floors of the lanes 2 to 9, @seen how many due
 --   jobs of each state are looked at, @bytes at which the answer ends, @due_at due time and @due_turns turn of the scan floor
 -- Returns: one row per job, in order: the columns of claim.sql, and whether more may be due

@@ -1,4 +1,4 @@
--- clock.sql: the time by which a call is judged.
+-- clock.sql: read the time by which a call is judged.
 -- Params: @now µs|null
 -- Returns: one row: now
 -- Called by: methods that look

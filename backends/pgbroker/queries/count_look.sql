@@ -1,4 +1,4 @@
--- count_look.sql: say whether many deltas of counts wait to be folded, and what their floor is computed from, by one snapshot.
+-- count_look.sql: say whether many deltas of counts are not folded, and read what their floor is computed from, by one snapshot.
 -- Params: @many how many are many, @floor
 -- Returns: one row: whether there are so many, oldest transaction that runs, the first not begun, last number of a delta,
 --   the first delta over the floor|null

@@ -1,4 +1,4 @@
--- day_list.sql: list a day: from now on records that expire on it go into its partition.
+-- day_list.sql: list a day, so that records that expire on it go into its partition.
 -- Params: @day
 -- Returns: nothing
 -- Called by: (*Broker).Prune, when the transaction that made the partition is over

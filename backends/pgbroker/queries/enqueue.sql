@@ -1,5 +1,5 @@
--- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They go in
--- by their IDs, so that batches that share some wait for each other and not in a circle; their turns are those of the batch.
+-- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They are
+-- stored in the order of their IDs, so that batches that share IDs do not deadlock; their seqs follow the order of the batch.
 -- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none

@@ -1,6 +1,6 @@
--- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. Everybody takes them in their order, so that
--- batches that share some of them wait for each other and not in a circle. The time goes into a setting of the transaction:
--- the jobs are created at the instant from which their keys are held.
+-- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. All calls take them in the same order, so that
+-- batches that share some of them do not deadlock. The time goes into a setting of the transaction: the jobs are created at the
+-- instant from which their keys are held.
 -- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @keys, each once, @ids, @modes, @ttls times to
 --   live µs, 0 for none, @token of this enqueue
 -- Returns: nothing

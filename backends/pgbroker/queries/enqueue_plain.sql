@@ -1,8 +1,9 @@
--- enqueue_plain.sql: store new jobs of one queue and wake, or fail when the ID of one stands in job already. The fast way, for jobs
--- whose IDs are fresh and that are to run at once and leave nothing behind but when they die: what the server thought over until
--- a repeat of it had died is not stored again. One that dies at this very moment may be, since this is one statement.
--- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @self|null and @payload as in wake.sql
--- Returns: one row, of no use; no row when the queue is not served so, or keeps records, or one of the jobs is dead
+-- enqueue_plain.sql: store new jobs of one queue and wake a claim, or fail if the ID of one is in job already. The fast way, for jobs
+-- with fresh IDs that run at once and leave no record unless they die. A request that the server carries out after its repeat, whose
+-- job has died by then, stores nothing. If the job dies at this very moment it may be stored again, since this is one statement.
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @self|null and @payload
+--   as in wake.sql
+-- Returns: one row, which is ignored; no row when the queue is not served so, or keeps records, or one of the jobs is dead
 -- Called by: (*Broker).Enqueue
 with stored as (
   insert into jobs.job (queue, id, state, lane, seq, created_at, body)
@@ -20,4 +21,4 @@ with stored as (
 )
 insert into jobs.count_delta (queue, pending, bytes, enqueued)
 select queue, count(*), sum(size), count(*) from stored group by queue
-returning case when @self::int is not null then (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w) end
+returning case when @self::int is not null then ({{notified}}) end

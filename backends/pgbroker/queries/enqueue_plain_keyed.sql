@@ -21,4 +21,4 @@ with stored as (
 )
 insert into jobs.count_delta (queue, pending, bytes, enqueued)
 select queue, count(*), sum(size), count(*) from stored group by queue
-returning case when @self::int is not null then (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w) end
+returning case when @self::int is not null then ({{notified}}) end

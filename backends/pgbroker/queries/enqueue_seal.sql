@@ -1,4 +1,4 @@
--- enqueue_seal.sql: take back new jobs whose IDs have a record elsewhere, say who holds keys, and wake.
+-- enqueue_seal.sql: remove new jobs again whose IDs have a record elsewhere, say which jobs hold keys, and wake a claim.
 -- A second statement, because its snapshot shows jobs that ended while the first waited for their IDs.
 -- Params: @now µs|null, @queue, @ids, @stored those that were stored|null: those whose rows this transaction wrote, @unique_keys, ''
 --   for none|null, @token|null, @self|null and @payload as in wake.sql
@@ -36,4 +36,4 @@ from unnest(@ids::text[], @unique_keys::text[]) as n(id, key) join jobs.unique_k
   and u.key = any (@unique_keys::text[]) and u.key = n.key
 where @unique_keys::text[] is not null and u.token is distinct from @token::bigint
 union all
-select null, null, pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w where @self::int is not null
+select null, null, w.sent from ({{notified}}) as w(sent) where @self::int is not null

@@ -1,4 +1,4 @@
--- examine_bury.sql: move a job whose due time is lost to the dead ones.
+-- examine_bury.sql: move a job whose due time is lost to the dead-letter queue.
 -- Params: @now µs|null, @id and @queue number of its queue, locked, @more what its tail gets behind it
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql

@@ -1,4 +1,4 @@
--- examine_count.sql: note a change of counts.
+-- examine_count.sql: record a change of counts.
 -- Params: @queue number of the queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled, @bytes
 -- Returns: nothing
 -- Called by: (*Broker).Examine

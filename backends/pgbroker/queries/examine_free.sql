@@ -1,4 +1,4 @@
--- examine_free.sql: free a unique key that its holder has no right to, if that is so still. The holder's row is locked first,
+-- examine_free.sql: free a unique key that its holder has no right to, if that is still so. The holder's row is locked first,
 -- so that nothing becomes of it meanwhile.
 -- Params: @key, @queue number of its queue, @holder
 -- Returns: nothing

@@ -1,4 +1,4 @@
--- examine_keys.sql: what there is to know of a page of unique keys.
+-- examine_keys.sql: read a page of unique keys.
 -- Params: @key and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per key, in the order of the page: key, number and name of the queue|null, layout, holder, mode, whether
 --   its hold ends, state of the holder|null, its unique key|null, leases of it that ended, whether the holder is dead

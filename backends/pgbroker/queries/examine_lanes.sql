@@ -1,4 +1,4 @@
--- examine_lanes.sql: put dead jobs, or records, right that have a lane or state that no version wrote.
+-- examine_lanes.sql: repair dead jobs or records with a lane or state that no version wrote.
 -- Params: @id, @queue number of its queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine

@@ -1,4 +1,4 @@
--- examine_layouts.sql: the layouts of queues.
+-- examine_layouts.sql: read the layouts of queues.
 -- Params: @queue name of a queue|null for all
 -- Returns: one row per queue: name, layout
 -- Called by: (*Broker).Examine

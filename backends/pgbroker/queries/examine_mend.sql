@@ -1,4 +1,4 @@
--- examine_mend.sql: put rows of jobs right: their state, and what goes with it. They get the last turn of their line.
+-- examine_mend.sql: repair rows of jobs: their state and the columns that depend on it. The jobs go to the end of their lane.
 -- Params: @ids and @queues numbers of queues, all of them locked, @states, @lanes, @keep_due whether they keep their due time,
 --   @keep_worker whether they keep their worker, @epochs by how much their epoch rises, @leases that ended
 -- Returns: nothing

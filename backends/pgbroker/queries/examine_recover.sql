@@ -1,4 +1,4 @@
--- examine_recover.sql: make a queue again whose record is gone, under a name that says so.
+-- examine_recover.sql: restore the row of a queue that has lost it, under a name that says so.
 -- Params: @queue number of the queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine

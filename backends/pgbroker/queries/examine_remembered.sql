@@ -1,4 +1,4 @@
--- examine_remembered.sql: a page of remembered IDs, and whether their queues are there.
+-- examine_remembered.sql: read a page of remembered IDs, and whether their queues exist.
 -- Params: @id and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per ID, in the order of the page: ID, number and name of the queue|null, layout, nothing
 -- Called by: (*Broker).Examine

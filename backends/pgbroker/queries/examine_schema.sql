@@ -1,4 +1,4 @@
--- examine_schema.sql: the last migration, and what there is of tables and indexes.
+-- examine_schema.sql: read the last migration, and which tables and indexes exist.
 -- Params: @schema
 -- Returns: one row per table or index: last migration, name, whether it is an index, whether it is logged, whether the index
 --   is valid, whether autovacuum is switched off for the table, dead rows, live rows, minutes since the last autovacuum|null

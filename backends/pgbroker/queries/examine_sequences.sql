@@ -1,6 +1,6 @@
--- examine_sequences.sql: have the sequences of turns and of fences go on behind these numbers.
+-- examine_sequences.sql: let the sequences of seqs and of fences go on after these numbers.
 -- Params: @turn last turn|null, @fence last fence|null
--- Returns: one row, of no use
+-- Returns: one row, which is ignored
 -- Called by: (*Broker).Examine
 select case when @turn::bigint is not null then setval('jobs.job_seq', greatest(@turn, (select last_value from jobs.job_seq))) end,
        case when @fence::bigint is not null then setval('jobs.mark_fence', greatest(@fence, (select last_value from jobs.mark_fence))) end

@@ -1,4 +1,4 @@
--- examine_server.sql: settings of the server that matter, and who holds snapshots for more than so long.
+-- examine_server.sql: read settings of the server that matter, and which sessions hold old snapshots.
 -- Params: @long how long, µs
 -- Returns: one row: clock µs, settings that endanger commits, whether autovacuum is on, whether it is a replica,
 --   one text for each holder of an old snapshot

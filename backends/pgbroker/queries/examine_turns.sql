@@ -1,4 +1,4 @@
--- examine_turns.sql: the highest turn in any line, and the last one given out.
+-- examine_turns.sql: read the highest seq in any lane, and the last one given out.
 -- Params: none
 -- Returns: one row: highest turn, last turn, how many queues
 -- Called by: (*Broker).Examine

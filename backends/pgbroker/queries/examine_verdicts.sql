@@ -1,4 +1,4 @@
--- examine_verdicts.sql: look for verdicts of workers that are gone, in a page of them.
+-- examine_verdicts.sql: find verdicts of workers that are gone, in a page of verdicts.
 -- Params: @worker number of a worker and @number after which the page begins, @limit
 -- Returns: one row: how many were looked at, the last worker and number|null, the numbers of workers that are gone
 -- Called by: (*Broker).Examine

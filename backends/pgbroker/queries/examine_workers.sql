@@ -1,4 +1,4 @@
--- examine_workers.sql: what there is to know of a page of workers.
+-- examine_workers.sql: read a page of workers.
 -- Params: @id and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per worker, in the order of the page: ID, number and name of the queue|null, layout, whether it counts as
 --   drained although it is alive

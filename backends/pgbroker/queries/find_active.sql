@@ -1,4 +1,4 @@
--- find_active.sql: a page of active jobs, of one worker or of all, by worker and ID.
+-- find_active.sql: read a page of active jobs, of one worker or of all, by worker and ID.
 -- Params: @queue, @worker|null, @number worker's number and @id after which the page begins, @limit
 -- Returns: worker's number, 0, and the other columns of foundRow
 -- Called by: (*Broker).Find

@@ -1,4 +1,4 @@
--- find_dead.sql: a page of dead jobs, by death.
+-- find_dead.sql: read a page of dead jobs, by death.
 -- Params: @queue, @died_at time of death and @id after which the page begins, @until time before which it ends, @limit,
 --   @begins, @text, @type what the records have in them
 -- Returns: time of death, 0, and the other columns of foundRow, and which record of the page it is

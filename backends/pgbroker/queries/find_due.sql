@@ -1,4 +1,4 @@
--- find_due.sql: a page of scheduled, of retry or of held jobs, by due time.
+-- find_due.sql: read a page of scheduled, of retry or of held jobs, by due time.
 -- Params: @queue, @state, @run_at due time and @seq after which the page begins, @until time before which it ends, @limit
 -- Returns: due time, seq, and the other columns of foundRow
 -- Called by: (*Broker).Find

@@ -1,4 +1,4 @@
--- find_history.sql: a page of completed or of cancelled records, by end.
+-- find_history.sql: read a page of completed or of cancelled records, by end.
 -- Params: @queue, @state, @finished_at end and @id after which the page begins, @until time before which it ends, @limit
 -- Returns: end, 0, and the other columns of foundRow
 -- Called by: (*Broker).Find

@@ -1,4 +1,4 @@
--- find_history_newest.sql: a page of completed or of cancelled records, by end, the latest first.
+-- find_history_newest.sql: read a page of completed or of cancelled records, by end, the latest first.
 -- Params: @queue, @state, @finished_at end and @id after which the page begins, @from end at which it ends, @limit
 -- Returns: end, 0, and the other columns of foundRow
 -- Called by: (*Broker).Find

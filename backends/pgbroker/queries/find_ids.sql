@@ -1,4 +1,4 @@
--- find_ids.sql: the jobs with these IDs, wherever they are.
+-- find_ids.sql: read the jobs with these IDs, in all tables.
 -- Params: @queue, @ids
 -- Returns: the columns of foundRow
 -- Called by: (*Broker).Find

@@ -1,4 +1,4 @@
--- find_pending.sql: a page of pending jobs, in turn.
+-- find_pending.sql: read a page of pending jobs, in order.
 -- Params: @queue, @lane and @seq after which the page begins, @limit
 -- Returns: lane, seq, and the other columns of foundRow
 -- Called by: (*Broker).Find

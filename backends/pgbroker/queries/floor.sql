@@ -1,4 +1,4 @@
--- floor.sql: what the scan floors are computed from, all by one snapshot.
+-- floor.sql: read what the scan floors are computed from, by one snapshot.
 -- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @due_at due times and @due_turns turns of
 --   their floors of due jobs
 -- Returns: one row: oldest transaction that runs, this transaction, last seq handed out,

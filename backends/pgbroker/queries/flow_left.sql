@@ -1,4 +1,4 @@
--- flow_left.sql: whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
+-- flow_left.sql: say whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
 -- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
 -- Params: @now µs|null, @queue, @flow how it is served, as the claim knows, @floor of the calls, @alone whether the claim does not lock or
 --   take anything before it has this answer

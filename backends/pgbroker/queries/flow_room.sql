@@ -1,4 +1,4 @@
--- flow_room.sql: for how many jobs the limits of a queue leave room. It leaves that in a setting of the transaction, for the
+-- flow_room.sql: say for how many jobs the limits of a queue leave room. It puts that into a setting of the transaction, for the
 -- statements after it. Active jobs are counted by their leases: a count that was kept could drift.
 -- Params: @now µs|null, @queue
 -- Returns: one row, none when the queue has no limits: how many, when its rate leaves room again|null, the time by which that counts|null,

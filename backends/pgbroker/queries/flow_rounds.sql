@@ -3,7 +3,7 @@
 -- Returns: as flow_take.sql
 -- Called by: (*Broker).Claim, in one transaction after flow_lock.sql
 with {{flow_keys}}, ranked as materialized (
-  select l.*, row_number() over (partition by l.priority order by l.tag, l.name is null, l.seq) as r from line l
+  select l.*, row_number() over (partition by l.priority order by l.tag, l.name is null, l.seq) as r from in_order l
 ), round as materialized (
   select s.most, @turn::bigint + taken.jobs as turn, coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
   from share s cross join taken

@@ -1,4 +1,4 @@
--- key_depth.sql: the depth limits of keys, and how many of their jobs are neither active nor final.
+-- key_depth.sql: read the depth limits of keys, and how many of their jobs are neither active nor final.
 -- Params: @queue, @keys, each once
 -- Returns: one row per key that has a limit: the key, the limit, how many, at most as many as the limit
 -- Called by: (*Broker).Enqueue

@@ -1,5 +1,5 @@
 -- mark_take.sql: take a mark that is free, or take it again for its owner.
--- A fence is drawn after the row is locked, so that a later take's is higher.
+-- The fence is generated after the row is locked, so that a later take has a higher one.
 -- Params: @now µs|null, @name, @owner, @ttl time to live µs, @value
 -- Returns: the columns of a mark, no row when another holds it
 -- Called by: (*Broker).Mark

@@ -1,4 +1,4 @@
--- meet_look.sql: who holds a unique key, and whether there is a record of the new job that meets it.
+-- meet_look.sql: read which job holds a unique key, and whether there is a record of the new job that meets it.
 -- A second statement, because its snapshot shows what happened while meet_lock.sql waited.
 -- Params: @now µs|null, @queue, @key, @id of the new job, @behind what holders say of a job before them, without its ID
 -- Returns: one row: now, the queue's policy if it bounds what it takes|null, whether there is a record of the ID, the job that it

@@ -1,4 +1,4 @@
--- meet_postpone.sql: give a job that waits behind another one its time.
+-- meet_postpone.sql: set the due time of a job that waits behind another one.
 -- Params: @queue, @id of the job, locked, @holder what it says of the other one, @run_at µs, 0 for none
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, in one transaction after meet_look.sql

@@ -1,4 +1,4 @@
--- operate_ask.sql: ask the holders of active jobs to cancel them.
+-- operate_ask.sql: ask the workers of active jobs to cancel them.
 -- Params: @queue, @ids, all of them locked
 -- Returns: nothing
 -- Called by: (*Broker).Operate

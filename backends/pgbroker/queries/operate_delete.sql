@@ -1,4 +1,4 @@
--- operate_delete.sql: delete jobs that are not active, wherever they are.
+-- operate_delete.sql: delete jobs that are not active, from all tables.
 -- Params: @now µs|null, @queue, @ids, all of them locked, @elsewhere whether they are elsewhere now
 -- Returns: nothing
 -- Called by: (*Broker).Operate

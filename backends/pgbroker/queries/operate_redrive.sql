@@ -1,5 +1,6 @@
 -- operate_redrive.sql: send dead jobs back to their queue, except those whose unique key was not taken again.
--- Params: @queue, @ids, all of them locked, @tails, @unique_keys to hold, '' for none, @token of the keys taken, @self and @payload as in wake.sql
+-- Params: @queue, @ids, all of them locked, @tails, @unique_keys to hold, '' for none, @token of the keys taken, @self and
+--   @payload as in wake.sql
 -- Returns: one row: the IDs sent back, nothing
 -- Called by: (*Broker).Operate, in one transaction after enqueue_keys.sql
 with place as materialized (
@@ -24,4 +25,4 @@ with place as materialized (
   update jobs.count_total set suppressed = suppressed - (select count(*) from back where suppressed)
   where queue = (select id from place) and exists (select from back where suppressed)
 )
-select array(select id from back), (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w)
+select array(select id from back), ({{notified}})

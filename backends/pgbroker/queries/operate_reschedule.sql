@@ -30,4 +30,4 @@ with clock as materialized (
   from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = @queue) and j.id = any (@ids)
     and j.id = m.id group by j.queue
 )
-select array(select id from moved), array(select state from moved), (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w)
+select array(select id from moved), array(select state from moved), ({{notified}})

@@ -1,4 +1,4 @@
--- operate_unhold.sql: make held jobs again what they were, pending ones in front.
+-- operate_unhold.sql: give held jobs their state back, pending ones at the front.
 -- Params: @queue, @ids, all of them locked, @self and @payload as in wake.sql
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
@@ -26,4 +26,4 @@ with place as materialized (
 ), total as (
   update jobs.count_total set waiting = waiting - (select count(*) from back) where queue = (select id from place)
 )
-select array(select id from back), array(select state from back), (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w)
+select array(select id from back), array(select state from back), ({{notified}})

@@ -1,4 +1,4 @@
--- policy_set.sql: change the rules of a queue's policy that are given, and make the queue known.
+-- policy_set.sql: change rules of a queue's policy, and register the queue.
 -- Params: @queue, @changes JSON of rules and their numbers, @channel, @payload
 -- Returns: at most one row, none when the layout is newer: layout, policy, nothing
 -- Called by: (*Broker).Policy

@@ -1,4 +1,4 @@
--- prune_dead.sql: remove the dead jobs that died first, of those over the age and the count that their queue keeps.
+-- prune_dead.sql: remove dead jobs over the age or the count that their queue keeps, the oldest first.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune

@@ -1,4 +1,4 @@
--- prune_surplus.sql: remove the completed and cancelled records that ended first, of those over the queue's count.
+-- prune_surplus.sql: remove completed and cancelled records over the count that their queue keeps, the oldest first.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, after prune_records.sql

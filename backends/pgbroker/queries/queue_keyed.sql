@@ -1,4 +1,4 @@
--- queue_keyed.sql: note that jobs with a key come into a queue.
+-- queue_keyed.sql: record that a queue has jobs with a key.
 -- Params: @queue
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, before the first one

@@ -1,4 +1,4 @@
--- queue_layout.sql: the layout of queues' rows.
+-- queue_layout.sql: read the layouts of queues.
 -- Params: @queues names
 -- Returns: one row: the newest layout, 0 when none of the queues exists
 -- Called by: methods that look and operate

@@ -1,4 +1,4 @@
--- queue_opens.sql: whether the end of a job may make room for others.
+-- queue_opens.sql: say whether the end of a job may make room for others.
 -- Params: @queue
 -- Returns: at most one row: whether
 -- Called by: (*Broker).Operate

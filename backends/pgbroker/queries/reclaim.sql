@@ -1,4 +1,4 @@
--- reclaim.sql: hand leases of ended workers to another worker, as new leases.
+-- reclaim.sql: lease jobs of ended workers to another worker.
 -- Params: @worker, @queues, @limit, @now µs|null, @bytes at which the answer ends
 -- Returns: one row per job: number of its queue, lane, seq, cancel, and the columns of jobRow
 -- Called by: (*Broker).Reclaim, in one transaction after reclaim_end.sql, whose locks it needs

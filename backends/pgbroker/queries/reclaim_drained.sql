@@ -1,4 +1,4 @@
--- reclaim_drained.sql: note which ended workers hold no lease any more.
+-- reclaim_drained.sql: record which ended workers hold no lease any more.
 -- Params: @queues
 -- Returns: one row: whether any ended worker still holds one
 -- Called by: (*Broker).Reclaim, in one transaction after reclaim.sql

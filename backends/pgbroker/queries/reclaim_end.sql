@@ -1,5 +1,5 @@
 -- reclaim_end.sql: end the workers of queues that ran out, for a worker that is alive and has not run out itself.
--- A worker with a claim under way is left for the next time.
+-- A worker with a claim under way is left to the next call.
 -- Params: @now µs|null, @worker calling worker, @queues
 -- Returns: one row per queue where the caller may reclaim: queue
 -- Called by: (*Broker).Reclaim, in one transaction before reclaim.sql

@@ -1,4 +1,4 @@
--- remove_queue.sql: let a queue leave that has no job and no live worker, or remove one that was let and has none still.
+-- remove_queue.sql: mark a queue without jobs and live workers as leaving, or remove a marked one that still has none.
 -- Params: @now µs|null, @queue, @remove whether to remove it: nobody writes who may not know that it is leaving
 -- Returns: one row: layout, 0 when there is no such queue, whether it is leaving now, or gone
 -- Called by: (*Broker).Operate

@@ -1,4 +1,4 @@
--- remove_queue_stay.sql: let a queue stay that was to be removed.
+-- remove_queue_stay.sql: remove the mark of a queue that was to be removed.
 -- Params: @queue
 -- Returns: nothing
 -- Called by: (*Broker).Operate

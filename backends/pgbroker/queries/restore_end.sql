@@ -2,7 +2,7 @@
 -- dead, to history, or nowhere when their retention is over.
 -- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
 --   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed
--- Returns: one row, of no use
+-- Returns: one row, which is ignored
 -- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
@@ -53,4 +53,4 @@ with clock as materialized (
   select (select id from place), o.n from (select count(*) as n from ended where suppressed) o where o.n > 0
   on conflict (queue) do update set suppressed = t.suppressed + excluded.suppressed
 )
-select case when @self::int is not null then (select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w) end
+select case when @self::int is not null then ({{notified}}) end

@@ -1,4 +1,4 @@
--- retire_end.sql: make a worker's ID dead in queues.
+-- retire_end.sql: end a worker's ID in queues.
 -- The lock is stronger than the update needs: it waits for claims of the worker that are under way.
 -- Params: @now µs|null, @worker, @queues
 -- Returns: nothing

@@ -1,4 +1,4 @@
--- retire_meet.sql: make a worker known in queues where it is not: its registration may be under way.
+-- retire_meet.sql: register a worker in queues where it is unknown: its registration may be under way.
 -- Params: @now µs|null, @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Retire, in one transaction before retire_end.sql

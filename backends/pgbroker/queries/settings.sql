@@ -2,7 +2,7 @@
 -- used when it is not: so of the plans for a statement only those by index are left, in its order, which is that of all locks,
 -- and of joins of two lists those by hash.
 -- Params: @commit 'off' for a commit that may be lost with the server's memory, null to leave it; @lock_timeout|null
--- Returns: one row, of no use
+-- Returns: one row, which is ignored
 -- Called by: every pipeline that searches by index
 select set_config('enable_seqscan', 'off', true), set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan',

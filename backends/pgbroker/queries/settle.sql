@@ -5,7 +5,8 @@
 -- State 3 is of an item that only keeps: the lease stays, with another tail.
 -- Params: @now µs|null, @queue, @worker, @number of the request|null for none, @ids, @epochs, @states to go to, @delays µs, @fronts
 --   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @charges (1 for a failure, 2 a crash, 4
---   if the job runs again after it, 8 if it expired), @waited and @ran µs, 0 for what does not count, @self|null and @payload as in wake.sql
+--   if the job runs again after it, 8 if it expired), @waited and @ran µs, 0 for what does not count, @self|null and
+--   @payload as in wake.sql
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
 --   sending of the request came first, whether ends of leases may make room for other jobs, nothing
@@ -133,6 +134,5 @@ select greatest(place.watched_until, place.polled_until) > clock.real, (select n
        exists (select from holder where numbered) and not exists (select from last where number >= @number) and not exists (select
          from noted),
        place.opens > 0, set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
-         || case when @self::int is not null
-              then coalesce((select pg_notify('jobs.' || w.listener, @payload)::text from ({{waiter}} limit 1) w), '') else '' end
+         || case when @self::int is not null then coalesce(({{notified}}), '') else '' end
 from clock, place

@@ -1,4 +1,4 @@
--- settle_done.sql: settle.sql for requests whose outcomes all complete or cancel, which most do, in half the time.
+-- settle_done.sql: do what settle.sql does, in half the time, for requests whose outcomes all complete or cancel, as most do.
 -- Params: @now µs|null, @queue, @worker, @number of the request, @ids, @epochs, @states to go to, @deliveries, @failures, @crashes,
 --   @snoozes, @tails, @waited and @ran µs, 0 for what does not count, @times over all items: how many have waited, how long, how many
 --   have run, how long

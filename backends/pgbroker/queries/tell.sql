@@ -1,6 +1,6 @@
--- tell.sql: tell watchers of events: those that listen, and those that poll.
+-- tell.sql: publish events to watchers: to those that listen, and to those that poll.
 -- Params: @channel, @queue, @payloads, @always whether to tell although nobody is known to watch
--- Returns: one row, of no use
+-- Returns: one row, which is ignored
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire and (*Broker).Operate, after their transaction
 with clock as materialized (
   select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now

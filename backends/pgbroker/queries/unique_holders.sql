@@ -1,4 +1,4 @@
--- unique_holders.sql: who holds unique keys.
+-- unique_holders.sql: read which jobs hold unique keys.
 -- Params: @queue, @keys
 -- Returns: one row per key that is held: key, ID of the holder
 -- Called by: (*Broker).Operate

@@ -1,4 +1,4 @@
--- watch_events.sql: events after a number.
+-- watch_events.sql: read the events after a number.
 -- Params: @number, @limit
 -- Returns: one row per event, in order: number, payload
 -- Called by: (*Broker).Watch

@@ -1,4 +1,4 @@
--- watch_last.sql: the last event so far.
+-- watch_last.sql: read the number of the last event.
 -- Params: none
 -- Returns: one row: its number, 0 when there is none
 -- Called by: (*Broker).Watch

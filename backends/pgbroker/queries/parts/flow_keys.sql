@@ -1,6 +1,6 @@
 -- flow_keys.sql: what flow_take.sql and flow_rounds.sql may lease: the jobs of the keys that flow_lock.sql locked, by the passes of these,
--- and beside them all jobs without a key as one line. A job moves the pass of its key on, by the less the more weight the key has.
--- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @passes of the line without a key, by priority
+-- and beside them all jobs without a key as if they had one key. A job moves the pass of its key on, by the less the more weight the key has.
+-- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @passes of the jobs without a key, by priority
 share as materialized (
   -- As flow_lock.sql decided, whatever has changed since: the keys that it locked have to get their turns.
   select 1 as ord, q.id as queue, split_part(s.share, ':', 2)::bigint as worker, q.priority_round, q.changed, q.ordered, q.orders,
@@ -96,7 +96,7 @@ share as materialized (
            + (c.nth - 1) * c.stride as tag
   from floor f cross join candidate c left join entry e on e.name = c.name
   where c.n <= c.usable
-), line as materialized (
+), in_order as materialized (
   -- By priority: as long as the limit is not reached, or all of them.
   select p.priority, l.*
   from share s cross join floor f cross join generate_series(1, 4) as p(priority)

@@ -75,6 +75,6 @@ got as materialized (
 )
 select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,
        l.lane, l.key is null, f.pass[l.lane / 2],
-       (select count(*) from line where name is null) > (select count(*) from leased where key is null),
+       (select count(*) from in_order where name is null) > (select count(*) from leased where key is null),
        (select s.now from share s where coalesce((s.policy->>'rate')::bigint, 0) > 0 or exists (select from bound where jobs > 0))
 from leased l join picked p on p.id = l.id cross join floor f cross join told

@@ -35,7 +35,7 @@ func ExampleInspector_SetPolicy_rate() {
 	fmt.Println(err)
 	// Output:
 	// 30 jobs per 1m0s and 3 at once
-	// jobs: policy: queue "geocoder": rate: invalid: is of 0 jobs; use 1 or more, or NoLimit (-1) for none, or pause
+	// jobs: policy: queue "geocoder": rate: invalid: has 0 jobs; use 1 or more, or NoLimit (-1) for none, or pause
 }
 
 // Tenants that take turns, of which one is larger than the others.
@@ -97,6 +97,6 @@ func ExampleInspector_SetPolicy_ordered() {
 	}
 	fmt.Println(info.Counts[broker.StatePending], "pending")
 	// Output:
-	// jobs: enqueue: queue "ledger": job "new": key: invalid: is empty; the queue is ordered, name the key whose jobs go one after the other
+	// jobs: enqueue: queue "ledger": job "new": key: invalid: is empty; the queue is ordered, name the key whose jobs run one after the other
 	// 1 pending
 }

@@ -91,7 +91,9 @@
 //
 // A Reclaim by a worker that ran out itself only answers ErrWorkerGone. Over several queues
 // this holds queue by queue, and jobs come beside the error. Renew answers when the next
-// leases run out; before that time no Reclaim is needed.
+// leases run out; before that time no Reclaim is needed. A store that keeps the times of
+// several queues together may name leases in other queues: then a Reclaim finds nothing, and
+// later answers leave them out.
 //
 // §9 Charges. [Outcome.Apply] says what an outcome charges: Deliveries counts leases that
 // ended; Failures, Crashes and Snoozes count what the outcomes charged. No backend invents a

@@ -82,8 +82,8 @@ type Renewed struct {
 	Cancel []Ref          // held jobs that an operator asked to cancel
 
 	// NextLapse is when the first leases of these queues run out, this worker's
-	// included. Until then no Reclaim is needed; at Now or earlier, one has something to
-	// do. Zero means unknown.
+	// included, or earlier (§8). Until then no Reclaim is needed; at Now or earlier, one may
+	// have something to do. Zero means unknown.
 	NextLapse time.Time
 }
 

@@ -80,14 +80,13 @@ var reclaimRules = []Rule{
 			c.same("reclaimed", sorted(got), ids)
 		}},
 	{"Reclaim/RenewSaysWhen", "§8",
-		"Renew says when the first leases run out, in the queues that it names, and that jobs of ended workers are left.", nil,
+		"Renew says when the first leases run out, and that jobs of ended workers are left.", nil,
 		func(c *check) {
 			c.add("a", "b")
 			r := c.workerOn(c.b, "r", c.q, "other")
-			dead, brief, elsewhere := c.worker("dead"), c.worker("brief"), c.worker("elsewhere", "third")
+			dead, brief := c.worker("dead"), c.worker("brief")
 			dead.take("a", "b")
 			brief.renewAs(lease/3, false)
-			elsewhere.renewAs(lease/4, false)
 			lapse := func(who string, got broker.Renewed, want time.Time) {
 				c.that(got.NextLapse.Equal(want), "NextLapse while %s is the next to run out\ngot  %v\nwant %v", who, got.NextLapse, want)
 			}

@@ -2,9 +2,9 @@ package redisbroker
 
 import "sync"
 
-// arena collects the texts of one call's arguments, so that a batch costs a
-// few allocations and not some for each job. A text is a piece of the buffer,
-// and a pointer to one is an argument without being boxed.
+// arena collects the texts of one call's arguments, so that a batch costs a few allocations and
+// not some for each job. A text is a piece of the buffer, and a pointer to a piece is an argument
+// without boxing.
 type arena struct {
 	buf     []byte
 	ends    []int // of the pieces
@@ -21,13 +21,12 @@ func (p *piece) MarshalBinary() ([]byte, error) { return *p, nil }
 
 var arenas = sync.Pool{New: func() any { return new(arena) }}
 
-// maxArena is the size of a buffer that is worth keeping.
+// maxArena is the largest size of a buffer that is kept for other calls.
 const maxArena = 1 << 20
 
 func newArena() *arena { return arenas.Get().(*arena) }
 
-// free gives the arena up, with the arguments made of it: the calls that had
-// them are over.
+// free releases the arena and the arguments made from it: the calls that used them are over.
 func (a *arena) free() {
 	if cap(a.buf) > maxArena {
 		return
@@ -57,7 +56,7 @@ func (a *arena) addID(id string) {
 // cut ends a piece that was appended to buf.
 func (a *arena) cut() { a.ends = append(a.ends, len(a.buf)) }
 
-// seal makes the pieces, when all is in buf, and returns them in order.
+// seal makes the pieces when all texts are in buf, and returns them in order.
 func (a *arena) seal() []piece {
 	from := 0
 	for _, end := range a.ends {
@@ -67,7 +66,7 @@ func (a *arena) seal() []piece {
 	return a.pieces
 }
 
-// all adds every piece to args, when they were made.
+// all adds every piece to args and returns them.
 func (a *arena) all() []any {
 	args := a.args
 	for i := range a.pieces {

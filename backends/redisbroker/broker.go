@@ -21,15 +21,16 @@ type Broker struct {
 	log    *slog.Logger
 	store  store
 
-	queues   sync.Map     // name → *queue, as this process knows them
-	forgot   atomic.Int64 // the uptime when queues were last forgotten
-	waiters  waiters
-	listener listener
-	quiet    quiet
-	few      int           // fewQueues, but in tests
-	plenty   atomic.Bool   // claims of many queues found that most of them had jobs
-	marks    []*queue      // the keys of marks, by slot
-	pruned   atomic.Uint32 // slots of marks pruned
+	queues    sync.Map     // name → *queue, as this process knows them
+	forgot    atomic.Int64 // the uptime when queues were last forgotten
+	waiters   waiters
+	listener  listener
+	lastClaim lastClaim
+	members   members
+	few       int           // fewQueues, but in tests
+	plenty    atomic.Bool   // claims of many queues found that most of them had jobs
+	marks     []*queue      // the keys of marks, by slot
+	pruned    atomic.Uint32 // slots of marks pruned
 
 	examinations examinations
 
@@ -44,17 +45,16 @@ var (
 	_ broker.Broker = (*Broker)(nil)
 )
 
-// New makes a broker on the server, the Sentinel group or the Cluster that
-// client is for. It copies the client's options into clients of its own, with
-// retries off, since a repeated claim would lease jobs that nobody knows of;
-// hooks of the given client do not follow. The given client stays its owner's,
-// who closes it after the broker. Of a client that redis.NewFailoverClient made,
-// one connection is used to learn when the Sentinels name another master.
+// New makes a broker on the server, the Sentinel group or the Cluster that client is for. It
+// copies the client's options into clients of its own, with retries off, since a repeated claim
+// would lease jobs that nobody knows of. Hooks of the given client are not copied. The caller
+// closes the given client after the broker. A client made by redis.NewFailoverClient lends one
+// connection, on which the broker learns when the Sentinels name another master.
 //
-// New asks the server for its version and settings: it refuses a server older
-// than Redis 6.2 (ErrUnsupported), a client that cannot be copied or does not
-// fit the server (ErrUnsupported), and answers ErrUnavailable when no server
-// does. It logs a warning when the server may evict keys, or does not say.
+// New asks the server for its version and settings. It refuses a server older than Redis 6.2
+// (ErrUnsupported) and a client that cannot be copied or does not fit the server (ErrUnsupported).
+// It returns ErrUnavailable when no server answers. It logs a warning when the server may evict
+// keys, or does not show whether it does.
 func New(ctx context.Context, client redis.UniversalClient, config Config) (*Broker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -76,7 +76,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	return b, nil
 }
 
-// inspect looks at every server and gives it the scripts.
+// inspect checks every server and loads the scripts.
 func (b *Broker) inspect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -97,10 +97,10 @@ func (b *Broker) inspect(ctx context.Context) error {
 	return err
 }
 
-// Limits says what this backend refuses.
+// Limits returns the zero value: this backend supports everything.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
-// Ping asks every server for its time, and answers the latest.
+// Ping asks every server for its time, and returns the latest.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	if err := b.enter(ctx); err != nil {
 		return now, broker.About(err, "ping", "", "")
@@ -172,7 +172,7 @@ func (b *Broker) Close() error {
 // putBackTime is how long jobs are tried to be put back that nobody takes.
 const putBackTime = 5 * time.Second
 
-// enter begins a call that leave ends. The errors say that nothing was sent.
+// enter begins a call that leave ends. Its errors say that nothing was sent.
 func (b *Broker) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)

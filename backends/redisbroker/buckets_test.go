@@ -24,13 +24,13 @@ func drawnAt(queue string, at time.Time) broker.NewJob {
 func filled(t *testing.T, c *redis.Client, q *queue) map[string]int {
 	t.Helper()
 	held := make(map[string]int)
-	for _, key := range q.keys[len(keyNames)-1] {
-		n, err := entries(c, key.(string), "hash")
+	for _, key := range q.keys("b*") {
+		n, err := entries(c, key, "hash")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n > 0 {
-			held[key.(string)] = n
+			held[key] = n
 		}
 	}
 	return held
@@ -50,7 +50,7 @@ func TestBuckets_JobsThatComeTogetherAreInOneBucket(t *testing.T) {
 		batch = append(batch, drawnAt("q", begun.Add([]time.Duration{0, 130 * time.Millisecond, 1024 * time.Millisecond}[i/10%3])))
 	}
 	number := int64(0)
-	slots := make(map[any]bool)
+	slots := make(map[string]bool)
 	for i := range batch {
 		slots[q.bucket(slotOf(batch[i].ID))] = true
 	}
@@ -72,7 +72,7 @@ func TestBuckets_JobsThatComeTogetherAreInOneBucket(t *testing.T) {
 		send(slices.Clone(batch))
 		held := filled(t, c, q)
 		for key := range slots {
-			if n := held[key.(string)] - before[key.(string)]; n != 30 {
+			if n := held[key] - before[key]; n != 30 {
 				t.Errorf("%s: the bucket %s of a slice holds %d jobs, want 30", name, key, n)
 			}
 		}
@@ -150,11 +150,8 @@ func TestBuckets_ACallIsGivenTheBucketsItNeeds(t *testing.T) {
 	two := []broker.NewJob{drawnAt("q", now), drawnAt("q", now.Add(10*time.Second))}
 	buckets := func(s *step) (n int) {
 		for _, arg := range b.newCall(s).args {
-			key, _ := arg.(string)
-			for _, bucket := range b.queue("q").keys[len(keyNames)-1] {
-				if key == bucket {
-					n++
-				}
+			if key, ok := arg.(*piece); ok && slices.Contains(b.queue("q").keys("b*"), string(*key)) {
+				n++
 			}
 		}
 		return n
@@ -259,7 +256,7 @@ func TestBuckets_AJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
 	early, late := job("q", "given"), drawnAt("q", at(0))
 	enqueue(t, b, early, late)
 	for id, wrong := range map[string]int{"given": 5, late.ID: 0} {
-		right, wrong := q.bucket(slotOf(id)).(string), q.bucket(wrong).(string)
+		right, wrong := q.bucket(slotOf(id)), q.bucket(wrong)
 		if right == wrong {
 			t.Fatalf("%s is in %s", id, right)
 		}

@@ -297,7 +297,7 @@ func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 		}
 	}
 	q := b.queue("q")
-	turns := b.store.single.LLen(t.Context(), q.keys[slices.Index(keyNames, "r*")][1].(string)).Val()
+	turns := b.store.single.LLen(t.Context(), q.keys("r*")[1]).Val()
 	void, _ := b.store.single.HGet(t.Context(), q.key("m"), "void").Int64()
 	if marks := b.store.single.HLen(t.Context(), q.key("v")).Val(); turns-void != int64(len(left)) || void != marks || turns > 1500 {
 		t.Errorf("%d turns are left, %d noted as void, %d marks; want these to be %d valid ones, and few void ones", turns, void, marks,

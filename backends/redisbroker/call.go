@@ -52,8 +52,8 @@ const (
 	maxRounds     = 4 // of calling again what was certainly not applied
 )
 
-// nowArg is the time of a request as scripts read it: µs, with a half for any
-// part of one, or 0 for the store's clock.
+// nowArg writes the time of a request as scripts read it: µs, with a half for any part of one, or
+// 0 for the store's clock.
 func nowArg(now time.Time) string {
 	if now.IsZero() {
 		return "0"
@@ -65,14 +65,12 @@ func nowArg(now time.Time) string {
 	return s
 }
 
-// run makes the calls, in one round trip for each node of the store, and
-// repeats those that were refused for something that can be put right: a queue
-// to be made first, a number of buckets learned from the answer. It returns an
-// error when ctx ended or the broker is closed; then the steps may not be
-// looked at. Otherwise each step holds its answer or its own error.
+// run makes the calls, in one round trip for each node of the store. It repeats those that were
+// refused for something that can be repaired: a queue that has to be made first, a number of
+// buckets learned from the answer. It returns an error when ctx ended or the broker is closed;
+// then the steps must not be read. Otherwise each step has its answer or its own error.
 //
-// When ctx ends first, late, if given, is called once the steps have been
-// answered after all.
+// If ctx ends first, late, if given, is called once the steps have been answered.
 func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	if err := b.enter(ctx); err != nil {
 		return err
@@ -123,16 +121,16 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	return nil
 }
 
-// unwatched is a context of which the client library sees the deadline, which
-// it sets on the connection, and makes no timer. Nothing waits longer for it:
-// whoever has a connection has it under a deadline.
+// unwatched is a context of which the client library sees only the deadline, which it sets on the
+// connection without a timer. Nothing waits longer for that: every use of a connection has a
+// deadline.
 type unwatched struct{ context.Context }
 
 func (unwatched) Done() <-chan struct{} { return nil }
 
-// patience is how long an answer is waited for: a little longer than the
-// caller does, so that it is always the caller's context that says why the call
-// ended; or for as long as a call may take, when somebody minds a late answer.
+// patience returns how long to wait for an answer: a little longer than the caller does, so that
+// the caller's context is always the reason why the call ended; or as long as a call may take, if
+// a late answer matters.
 func patience(ctx context.Context, late bool) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok && !late {
 		return min(time.Until(deadline)+time.Second, callTimeout)
@@ -140,7 +138,7 @@ func patience(ctx context.Context, late bool) time.Duration {
 	return callTimeout
 }
 
-// rounds is run for a context that nobody waits behind.
+// rounds does the work of run, for a context that needs no goroutine.
 func (b *Broker) rounds(ctx context.Context, steps []*step) {
 	pending := steps
 	for round := range maxRounds {
@@ -154,6 +152,7 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 		var again []*step
 		for i, s := range pending {
 			s.read(calls[i])
+			b.noteLeases(s)
 			switch {
 			case !b.repair(ctx, s):
 			case round+1 < maxRounds:
@@ -178,6 +177,9 @@ func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 	return calls
 }
 
+// longName is the length of most names in keyNames, or more.
+const longName = 3
+
 // newCall writes out a step for the queues as this process knows them.
 func (b *Broker) newCall(s *step) *call {
 	if s.plain != nil {
@@ -200,22 +202,19 @@ func (b *Broker) newCall(s *step) *call {
 	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), await: b.awaited(s.script), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
+	keys := keyList{text: make([]byte, 0, n*(len(queues[0].base)+longName)), ends: make([]int, 0, n)}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
-			switch name := keyNames[at]; {
-			case name == "p*":
-				for n := range maxBuckets {
-					c.args = append(c.args, baseOf(b.config.Prefix, q.name)+plainKey(n+1))
-				}
-			case name == "b*" && few:
+			if name := keyNames[at]; name == "b*" && few {
 				for _, row := range s.rows {
-					c.args = append(c.args, q.bucket(row.slot))
+					keys.add(q.base, q.bucketName(row.slot))
 				}
-			default:
-				c.args = append(c.args, q.keys[at]...)
+			} else {
+				keys.addAll(q, name)
 			}
 		}
 	}
+	c.args = keys.appendTo(c.args)
 	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
 	if !s.script.short {
 		c.args = append(c.args, s.now, len(queues))
@@ -227,7 +226,7 @@ func (b *Broker) newCall(s *step) *call {
 	return c
 }
 
-// read takes a call's answer apart.
+// read reads the answer of a call.
 func (s *step) read(c *call) {
 	s.code, s.reply, s.err, s.lag = codeDone, nil, c.err, c.lag
 	if s.err != nil {
@@ -257,8 +256,7 @@ func (s *step) read(c *call) {
 	}
 }
 
-// repair puts right what a step was refused for, and reports whether it can do
-// something now.
+// repair repairs the reason why a step was refused, and reports whether to send it again.
 func (b *Broker) repair(ctx context.Context, s *step) bool {
 	if s.err != nil {
 		return false

@@ -10,25 +10,23 @@ import (
 
 // Claim settles what comes with it and leases jobs. §6, §14, §16, §17.
 //
-// A few queues of a group, on one server all, are served by one script call, in one round
-// trip with the settle. Of many, a look says which have something to give, and those are
-// asked some at a time; while most of them have, the look is left out. In a Cluster the
-// groups are asked at the same time, each for a part of Max, and what that leaves is asked
-// for again where more is known to be.
+// A few queues on one server are served by one script call, in one round trip with the settle. Of
+// many queues a look first finds those that have something, and these are asked some at a time.
+// While most of them have jobs, the look is left out. In a Cluster the groups are asked at the
+// same time, each for a part of Max; what is left of Max is asked for again where there is more.
 //
-// With a Wait, a claim that found nothing, or knows that it would, waits once, not
-// past the next due time. It may return without a job before its time: when another worker was
-// quicker, or to tell of a NextDue that has come nearer.
+// A claim with a Wait that found nothing, or knows that it would, waits once, until the next due
+// time at the latest. It may return without a job before its time: when another worker was
+// quicker, or to report an earlier NextDue.
 //
-// When ctx ends, what the server leases after all is put back as soon as its
-// answer is there; after an answer that is lost, the worker's heartbeats show
-// it (§7).
+// When ctx ends, jobs that the server leases later are put back as soon as its answer arrives. If
+// the answer is lost, the worker's heartbeats show these leases (§7).
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
 	}
 	waits := req.Wait > 0 && req.Max > 0 && len(req.Queues) > 0 && req.Now.IsZero()
-	got, still := b.quiet.still(&req)
+	got, still := b.lastClaim.again(&req)
 	var err error
 	if !still || !waits {
 		got, err = b.claim(ctx, &req)
@@ -36,7 +34,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	if waits && err == nil && len(got.Jobs) == 0 {
 		got, err = b.wait(ctx, &req, got)
 	}
-	b.quiet.note(&req, &got, err)
+	b.lastClaim.remember(&req, &got, err)
 	return got, err
 }
 
@@ -67,7 +65,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 // claim is a claim under way: what has been asked of which queue.
 type claim struct {
 	request claimant
-	turn    turn     // the queues of a round
+	round   round    // the queues of a round
 	queues  []string // each once, in the order of the shares
 	spread  bool     // they are of several groups
 	left    int      // of Max
@@ -88,7 +86,7 @@ type claim struct {
 	errs  []error
 }
 
-// claimant is for whom jobs are leased.
+// claimant is the worker for which jobs are leased.
 type claimant struct {
 	worker string
 	now    time.Time
@@ -117,16 +115,16 @@ func (b *Broker) newClaim(req *broker.ClaimRequest, plenty bool) *claim {
 	}
 	q := len(c.queues)
 	c.more, c.due, c.errs = make([]bool, q), make([]int64, q), make([]error, q)
-	if c.turn.init(q, q > b.few, plenty); c.turn.many {
+	if c.round.init(q, q > b.few, plenty); c.round.many {
 		c.request.many = q
 	}
-	if c.turn.looks == 0 {
+	if c.round.looks == 0 {
 		c.choose()
 	}
 	return c
 }
 
-// byGroup divides some of the queues, by place, among their groups.
+// byGroup divides some of the queues, by index, among their groups.
 func (c *claim) byGroup(places []int) (groups [][]int) {
 	var of [queueGroups]int
 	for _, at := range places {
@@ -144,14 +142,14 @@ func (c *claim) step(most, room int, queues ...string) *step {
 	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most, room, c.request.many}}
 }
 
-// addShare asks for jobs of the queue at a place of the step's.
+// addShare asks for jobs of a queue, by its index in the step.
 func (s *step) addShare(share, place, most int) {
 	s.args = append(s.args, place+1, most)
 	s.shares = append(s.shares, share)
 	s.places = append(s.places, place)
 }
 
-// readStep takes an answer in; the step's queues are the claim's at those places.
+// readStep reads an answer; the step's queues have these indexes in the claim.
 func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	c.at = max(c.at, s.at)
 	for n, share := range s.shares {
@@ -171,7 +169,7 @@ func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	}
 }
 
-// list is what the n-th share of a step was given.
+// list returns what the n-th share of a step was given.
 func (s *step) list(n int) leased {
 	if s.err != nil || len(s.queues)+n >= len(s.reply) {
 		return nil
@@ -180,8 +178,8 @@ func (s *step) list(n int) leased {
 	return list
 }
 
-// leased is what claim.lua gives for a share: IDs, bodies, and a list of the
-// numbers and heads of jobs that have one, as often as it took.
+// leased is what claim.lua answers for a share: triples of IDs, bodies, and a list of the numbers
+// and heads of jobs that have one.
 type leased []any
 
 // len counts the jobs.
@@ -198,7 +196,7 @@ func (l leased) len() int {
 	return n
 }
 
-// status reads how a queue answered.
+// status reads the answer of a queue.
 func (c *claim) status(b *Broker, at int, status []any) {
 	switch code := number(first(status)); {
 	case code == codeDone && len(status) == 3:
@@ -214,7 +212,7 @@ func (c *claim) status(b *Broker, at int, status []any) {
 	}
 }
 
-// answer puts together what the rounds gave.
+// answer combines what the rounds gave.
 func (c *claim) answer(got *broker.Claimed) error {
 	got.Now = moment(c.at)
 	n := 0
@@ -240,7 +238,7 @@ func (c *claim) answer(got *broker.Claimed) error {
 		got.More = got.More || c.more[at]
 		got.NextDue = sooner(got.NextDue, moment(c.due[at]))
 	}
-	got.NextDue = sooner(got.NextDue, moment(c.turn.due))
+	got.NextDue = sooner(got.NextDue, moment(c.round.due))
 	return errors.Join(errs...)
 }
 
@@ -266,7 +264,7 @@ func (c *claimant) records(jobs []broker.Job, queue string, list leased) []broke
 	return jobs
 }
 
-// giveBack releases jobs that came after their caller had gone.
+// giveBack releases jobs that arrived after their caller had gone.
 func (b *Broker) giveBack(to *claimant, steps []*step) {
 	var jobs []broker.Job
 	for _, s := range steps {
@@ -277,8 +275,8 @@ func (b *Broker) giveBack(to *claimant, steps []*step) {
 	b.release(to.worker, to.now, jobs)
 }
 
-// release puts jobs back to the front. When that fails they stay leased until
-// the worker notices that it holds jobs it does not know, or runs out. §7.
+// release puts jobs back to the front. If that fails they stay leased until the worker notices
+// that it holds jobs it does not know, or runs out. §7.
 func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
 	if len(jobs) == 0 {
 		return

@@ -15,23 +15,24 @@ const (
 	mostAsked = 64
 )
 
-// tokensAsked is how many tokens one command asks for. Mostly none is there, and otherwise
-// each of them is asked for.
+// tokensAsked is how many wake tokens one EXISTS asks about. Mostly it finds none; otherwise each
+// of these queues is asked about.
 const tokensAsked = 32
 
-// turn is which queues of a claim are asked in a round: those of the next shares that may
-// fill it. Where there are many, a look comes first, unless claims found before that most of
-// them have something. It is by plain commands, which cost a fifth of a script over as many keys.
-type turn struct {
+// round is the queues of a claim that are asked in a round: those of the next shares, which may
+// fill the claim. Where there are many, a look comes first, unless the last claims found that most
+// queues have something. A look is plain commands, which take a fifth of the time of a script over
+// as many keys.
+type round struct {
 	many   bool
 	looks  int    // this round is that of a look, from 1; 0 for none
 	looked bool   // there was one
-	quiet  []bool // by place in claim.queues: it has nothing
+	idle   []bool // by index in claim.queues: it has nothing
 	asked  []bool // likewise
 	least  int    // queues to ask in a round
 	rounds int    // that asked queues
 	at     int    // the next share
-	now    []int  // queues of this round, by place
+	now    []int  // queues of this round, by index
 	shares []int  // and its shares
 	views  []view // of a look, by group
 	steps  []*step
@@ -39,16 +40,16 @@ type turn struct {
 	due    int64   // when a queue that was not asked may have something
 }
 
-// view is a look at queues of one group: the time, what is noted of each, and their tokens.
+// view is a look at the queues of one group: the time, the hints about each, and their tokens.
 type view struct {
 	places      []int
-	time, notes *step
+	time, hints *step
 	tokens      []*step
 }
 
-func (t *turn) init(queues int, many, plenty bool) {
+func (t *round) init(queues int, many, plenty bool) {
 	t.due, t.many = -1, many
-	t.quiet, t.asked = make([]bool, queues), make([]bool, queues)
+	t.idle, t.asked = make([]bool, queues), make([]bool, queues)
 	if t.least = queues; many {
 		t.least = fewQueues
 		if !plenty {
@@ -57,9 +58,9 @@ func (t *turn) init(queues int, many, plenty bool) {
 	}
 }
 
-// next are the calls of the next round.
+// next returns the calls of the next round.
 func (c *claim) next(b *Broker) []*step {
-	t := &c.turn
+	t := &c.round
 	t.steps, t.places = t.steps[:0], t.places[:0]
 	switch t.looks {
 	case 1:
@@ -67,7 +68,7 @@ func (c *claim) next(b *Broker) []*step {
 	case 2:
 		for _, at := range t.now {
 			q := b.queue(c.queues[at])
-			t.steps = append(t.steps, &step{plain: []any{"exists", q.arg("t")}, node: q})
+			t.steps = append(t.steps, &step{plain: []any{"exists", q.key("t")}, node: q})
 		}
 	default:
 		c.ask()
@@ -75,10 +76,9 @@ func (c *claim) next(b *Broker) []*step {
 	return t.steps
 }
 
-// look asks what is noted of the queues that were not asked, the time, and for their
-// tokens, some at once.
+// look asks for the time, and for the hints and tokens of the queues that were not asked.
 func (c *claim) look(b *Broker) {
-	t := &c.turn
+	t := &c.round
 	t.now, t.views = t.now[:0], t.views[:0]
 	for at := range c.queues {
 		if !t.asked[at] {
@@ -87,27 +87,27 @@ func (c *claim) look(b *Broker) {
 	}
 	for _, places := range c.byGroup(t.now) {
 		first := b.queue(c.queues[places[0]])
-		v := view{places: places, time: &step{plain: []any{"time"}, node: first}, notes: &step{plain: []any{"mget"}, node: first}}
+		v := view{places: places, time: &step{plain: []any{"time"}, node: first}, hints: &step{plain: []any{"mget"}, node: first}}
 		for n, at := range places {
 			q := b.queue(c.queues[at])
-			v.notes.plain = append(v.notes.plain, q.arg("tq"))
+			v.hints.plain = append(v.hints.plain, q.key("tq"))
 			if n%tokensAsked == 0 {
 				v.tokens = append(v.tokens, &step{plain: []any{"exists"}, node: first})
 			}
 			last := v.tokens[len(v.tokens)-1]
-			last.plain = append(last.plain, q.arg("t"))
+			last.plain = append(last.plain, q.key("t"))
 		}
 		t.views = append(t.views, v)
-		t.steps = append(append(t.steps, v.time, v.notes), v.tokens...)
+		t.steps = append(append(t.steps, v.time, v.hints), v.tokens...)
 	}
 }
 
-// ask makes a call for each group of the round's queues. In one call the script keeps to
-// the order of the shares. Several are given Max greedily: a share is asked for what those
-// before it leave if they get all they want, and Bytes are divided evenly. So the sum never
-// exceeds Max. A queue that is asked for nothing still says whether it has more.
+// ask makes a call for each group of the round's queues. In one call the script keeps to the order
+// of the shares. Several calls are given Max greedily: a share is asked for what those before it
+// leave if they get all they want, and Bytes are divided evenly. So the sum never exceeds Max. A
+// queue that is asked for no job still answers whether it has more.
 func (c *claim) ask() {
-	t := &c.turn
+	t := &c.round
 	groups := c.byGroup(t.now)
 	in, place := make(map[int]*step, len(t.now)), make(map[int]int, len(t.now))
 	for _, places := range groups {
@@ -133,11 +133,11 @@ func (c *claim) ask() {
 	}
 }
 
-// choose takes the shares of the next round, in their order: as many as may fill the
-// claim, of as many queues as are worth a call. It reports false when none is left. Over
-// several groups it begins anew each time, since shares may have got less than they want.
+// choose selects the shares of the next round, in their order: as many as may fill the claim, of
+// as many queues as are worth a call. It reports false when none is left. Over several groups it
+// starts with the first share each time, since shares may have got less than they want.
 func (c *claim) choose() bool {
-	t := &c.turn
+	t := &c.round
 	t.now, t.shares = t.now[:0], t.shares[:0]
 	if c.spread {
 		t.at = 0
@@ -145,7 +145,7 @@ func (c *claim) choose() bool {
 	in, sum := make(map[int]bool), 0
 	for ; t.at < len(c.want); t.at++ {
 		at := c.queueOf[t.at]
-		if t.quiet[at] || t.asked[at] && (c.want[t.at] <= 0 || !c.more[at]) {
+		if t.idle[at] || t.asked[at] && (c.want[t.at] <= 0 || !c.more[at]) {
 			continue
 		}
 		if !in[at] {
@@ -165,9 +165,9 @@ func (c *claim) choose() bool {
 	return len(t.now) > 0
 }
 
-// readNext takes the answers of a round in. It reports whether there is another one.
+// readNext reads the answers of a round. It reports whether there is another one.
 func (c *claim) readNext(b *Broker) bool {
-	t := &c.turn
+	t := &c.round
 	if t.looks > 0 {
 		if !c.readLook(b) {
 			return true
@@ -194,7 +194,7 @@ func (c *claim) readNext(b *Broker) bool {
 	t.rounds++
 	if c.left <= 0 || c.room <= 0 || cut || c.spread && t.rounds >= maxRounds {
 		for at, asked := range t.asked {
-			c.more[at] = c.more[at] || !asked && !t.quiet[at]
+			c.more[at] = c.more[at] || !asked && !t.idle[at]
 		}
 		return false
 	}
@@ -205,38 +205,37 @@ func (c *claim) readNext(b *Broker) bool {
 	return c.choose()
 }
 
-// readLook takes in which queues are to be asked. It reports whether that is known of
-// all. The first is asked in any case, which says whether the worker is alive; where the
-// look failed, all are.
+// readLook reads which queues have to be asked. It reports whether that is known of all. The first
+// queue is always asked, which shows whether the worker is alive; if the look failed, all are.
 func (c *claim) readLook(b *Broker) bool {
-	t := &c.turn
+	t := &c.round
 	if t.looks == 2 {
 		for n, at := range t.now {
 			s := t.steps[n]
-			t.quiet[at] = s.err == nil && len(s.reply) > 0 && number(s.reply[0]) == 0
+			t.idle[at] = s.err == nil && len(s.reply) > 0 && number(s.reply[0]) == 0
 		}
 	} else if t.now = c.readViews(); len(t.now) > 0 {
 		t.looks = 2
 		return false
 	}
 	t.looks, t.looked = 0, true
-	loud := 0
-	for at := range t.quiet {
-		if !t.quiet[at] {
-			loud++
+	busy := 0
+	for at := range t.idle {
+		if !t.idle[at] {
+			busy++
 		}
 	}
-	b.plenty.Store(2*loud >= len(c.queues))
+	b.plenty.Store(2*busy >= len(c.queues))
 	if first := c.queueOf[0]; !t.asked[first] {
-		t.quiet[first] = false
+		t.idle[first] = false
 	}
 	return true
 }
 
-// readViews reads what look asked. It returns the queues of which the tokens have to be
-// asked for one by one.
+// readViews reads what look asked. It returns the queues whose tokens have to be asked about one
+// by one.
 func (c *claim) readViews() (unsure []int) {
-	for _, v := range c.turn.views {
+	for _, v := range c.round.views {
 		if v.failed() {
 			continue
 		}
@@ -244,13 +243,13 @@ func (c *claim) readViews() (unsure []int) {
 		if clock, ok := v.time.reply[0].([]any); ok && len(clock) == 2 && c.request.now.IsZero() {
 			now = numeral(clock[0])*1_000_000 + numeral(clock[1])
 		}
-		unsure = append(unsure, c.readNotes(&v, now)...)
+		unsure = append(unsure, c.readHints(&v, now)...)
 	}
 	return unsure
 }
 
 func (v *view) failed() bool {
-	for _, s := range append([]*step{v.time, v.notes}, v.tokens...) {
+	for _, s := range append([]*step{v.time, v.hints}, v.tokens...) {
 		if s.err != nil || len(s.reply) == 0 {
 			return true
 		}
@@ -258,22 +257,22 @@ func (v *view) failed() bool {
 	return false
 }
 
-// readNotes reads what is noted of the queues of a group.
-func (c *claim) readNotes(v *view, now int64) (unsure []int) {
-	t := &c.turn
-	notes, _ := v.notes.reply[0].([]any)
+// readHints reads the hints about the queues of a group.
+func (c *claim) readHints(v *view, now int64) (unsure []int) {
+	t := &c.round
+	hints, _ := v.hints.reply[0].([]any)
 	for n, at := range v.places {
-		if n >= len(notes) || notes[n] == nil {
+		if n >= len(hints) || hints[n] == nil {
 			continue
 		}
-		first, second, _ := strings.Cut(text(notes[n]), " ")
+		first, second, _ := strings.Cut(text(hints[n]), " ")
 		switch due := numeral(first); {
 		case due >= 0 && due <= now || numeral(second) <= now:
 			continue
 		case due >= 0 && (t.due < 0 || due < t.due):
 			t.due = due
 		}
-		if t.quiet[at] = true; number(v.tokens[n/tokensAsked].reply[0]) > 0 {
+		if t.idle[at] = true; number(v.tokens[n/tokensAsked].reply[0]) > 0 {
 			unsure = append(unsure, at)
 		}
 	}

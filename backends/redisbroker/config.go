@@ -22,7 +22,7 @@ type Config struct {
 	// and make it easier to move between the nodes of a Cluster, a key at a time.
 	// Jobs under IDs of the application's own share one of them, unless these are
 	// of 26 bytes, as ULIDs are. With one bucket, a claim of a single job takes the
-	// server a tenth less, and an empty queue 5 KB in place of 24. Defaults to 64.
+	// server a tenth less. Defaults to 64.
 	Buckets int
 
 	// Replicas is how many replicas must have a new job before Enqueue answers

@@ -18,7 +18,8 @@ const (
 	callBytes = 4 << 20
 )
 
-// singleBytes is how large a job may be that enqueue_plain.lua is given alone: no larger one is noted in the record.
+// singleBytes is the size of the largest job that is given to enqueue_plain.lua alone: the record
+// does not have sizes up to this.
 const singleBytes = 4096
 
 // Enqueue accepts or refuses each job on its own. §18. One round trip; in a
@@ -96,7 +97,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	return receipts, nil
 }
 
-// jobKind says which script stores a job.
+// jobKind names the script that stores a job.
 type jobKind int8
 
 const (
@@ -105,9 +106,9 @@ const (
 	meetingJobs          // among which one may replace another one
 )
 
-// jobKindOf is the kind of a job, in a request in which one may replace another one
-// or not. All new jobs of such a request go by one script: calls of several are not
-// sure to keep their order, as one of them may have to be sent again.
+// jobKindOf returns the kind of a job; meets says whether a job of the request may replace another
+// one. All new jobs of such a request go by one script: calls of several scripts may change their
+// order, as one of them may have to be sent again.
 func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 	switch {
 	case j.Restore != nil:
@@ -199,8 +200,8 @@ func (e *enqueueBatch) step(now string) *step {
 	return s
 }
 
-// careful makes s a call of enqueue.lua: with the IDs, the bodies, in which it
-// writes the time of creation itself, and the options of those that have some.
+// careful turns s into a call of enqueue.lua: with the IDs, the bodies, in which that script
+// writes the time of creation, and the options of jobs that have some.
 func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)

@@ -11,18 +11,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// notApplied lists the server's refusals that come before a command, or a
-// script's first write, has done anything. OOM, READONLY, MISCONF and
-// NOREPLICAS can also come from inside a script, but the server allows itself
-// that only before the script's first write.
+// notApplied lists the server's refusals that come before a command, or a script's first write,
+// has done anything. OOM, READONLY, MISCONF and NOREPLICAS can also come from a command inside a
+// script, but only before the script's first write.
 var notApplied = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "OOM",
 	"MISCONF", "NOREPLICAS", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "ERR max number of clients",
 }
 
-// classify says of a client's error whether the call was certainly not
-// applied, by wrapping it in broker.ErrUnavailable. Whatever else comes of the
-// network leaves that open.
+// classify wraps a client's error in broker.ErrUnavailable if the call was certainly not applied.
+// Other errors of the network leave that open.
 func classify(err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
@@ -63,7 +61,7 @@ func refused(err error) bool {
 	return false
 }
 
-// answered reports whether an error is what a server answered.
+// answered reports whether an error is an answer of the server.
 func answered(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

@@ -14,12 +14,10 @@ import (
 
 // examination is what is remembered of a queue between the steps.
 //
-// A ready list cannot be asked for a turn without going through it. So the
-// jobs that are to stand in line are noted first; then all lists are paged
-// through, from the side where what comes in moves the rest on, so that a turn
-// that stays is seen; then those that were not seen are looked at again. A job
-// that is still where it was, at the same epoch, has been in line throughout,
-// and no turn of it was there.
+// A ready list cannot be searched for an entry without reading all of it. So the jobs that must
+// have a ready entry are remembered first. Then all lists are paged through, from the end at which
+// entries arrive, so that an entry that stays is seen. Then jobs whose entry was not seen are read
+// again. A job that is still in the same state, at the same epoch, had no entry.
 type examination struct {
 	awaited map[string]int8 // creation time, priority and turn of jobs that are to stand in line: how often seen
 	line    int             // turns seen
@@ -28,7 +26,7 @@ type examination struct {
 	surplus int64           // jobs more than places
 }
 
-// maxExaminations is how many are remembered; one that was dropped begins anew.
+// maxExaminations is how many are remembered; one that was dropped starts again.
 const maxExaminations = 8
 
 type examinations struct {
@@ -71,14 +69,14 @@ func (x *examinations) end(id string) {
 	}
 }
 
-// await notes jobs that are to stand in line.
+// await remembers jobs that must have a ready entry.
 func (x *examination) await(told []any) {
 	for _, v := range told {
 		x.awaited[text(v)] = 0
 	}
 }
 
-// see notes turns of jobs.
+// see takes in ready entries that were seen.
 func (x *examination) see(told []any) {
 	x.line += len(told)
 	for _, v := range told {
@@ -91,7 +89,7 @@ func (x *examination) see(told []any) {
 // batch is how many turns may be looked for in a list in one step.
 func (e *examiner) batch() int { return max(1, min(e.req.Limit, 100_000/(e.line+1))) }
 
-// lost looks again at the jobs of which no turn was seen.
+// lost reads the jobs again whose entry was not seen.
 func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
 		// They begin with the time at which they were stored, and go back into line
@@ -109,8 +107,8 @@ func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) 
 	return e.inBatches(ctx, "lost", e.req.Limit, string(tail))
 }
 
-// twins looks for turns that stand in line more than once, when there are
-// more places than jobs and nothing else explains it.
+// twins looks for entries that are in a ready list more than once, when there are more entries
+// than jobs and nothing else explains it.
 func (e *examiner) twins(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
 		if e.surplus >= 0 || e.found > 0 {
@@ -133,7 +131,7 @@ func (e *examiner) inBatches(ctx context.Context, part string, size int, args ..
 		return "", false, nil
 	}
 	to := min(from+size, len(e.missing))
-	_, _, over, err = e.call(ctx, examinePlacesScript, part, append(args, e.missing[from:to]...)...)
+	_, _, over, err = e.call(ctx, examineEntriesScript, part, append(args, e.missing[from:to]...)...)
 	if to < len(e.missing) {
 		pos = strconv.Itoa(to)
 	}

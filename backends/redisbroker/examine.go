@@ -21,10 +21,10 @@ var examinePlan = broker.ExaminePlan{
 // examineScripts names the script of each part of a queue.
 var examineScripts = map[string]*script{
 	"jobs": examineJobsScript, "heads": examineJobsScript,
-	"ready": examinePlacesScript, "scheduled": examinePlacesScript, "retry": examinePlacesScript,
-	"dead": examinePlacesScript, "suppressed": examinePlacesScript,
-	"completed": examinePlacesScript, "cancelled": examinePlacesScript,
-	"sizes": examinePlacesScript, "voids": examinePlacesScript,
+	"ready": examineEntriesScript, "scheduled": examineEntriesScript, "retry": examineEntriesScript,
+	"dead": examineEntriesScript, "suppressed": examineEntriesScript,
+	"completed": examineEntriesScript, "cancelled": examineEntriesScript,
+	"sizes": examineEntriesScript, "voids": examineEntriesScript,
 	"leases": examineLeasesScript, "held": examineLeasesScript, "cancels": examineLeasesScript, "workers": examineLeasesScript,
 	"noted": examineLeasesScript, "infos": examineLeasesScript, "ended": examineLeasesScript,
 	"line": examineKeysScript, "spans": examineKeysScript, "ended keys": examineKeysScript, "slots": examineKeysScript,
@@ -32,10 +32,9 @@ var examineScripts = map[string]*script{
 	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
 
-// Examine makes a step: one script call, which looks at its records and repairs
-// them in one atomic step. Whether a job stands in line cannot be asked of
-// Redis: see examination for how it is found out. Until an examination is over,
-// its broker remembers an entry of each pending job, of some 100 bytes.
+// Examine makes a step: one script call, which examines records and repairs them in one atomic
+// step. Redis cannot be asked whether a job has a ready entry: see examination. Until an
+// examination is over, its broker remembers some 100 bytes for each pending job.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	if err := req.Check(); err != nil {
 		return broker.Examined{}, err
@@ -121,8 +120,7 @@ func (e *examiner) next(ctx context.Context, id, pos string) (string, error) {
 	return id + ":" + cursor, nil
 }
 
-// queuePart examines a part of a queue. Over means that nothing more can be
-// said of this queue.
+// queuePart examines a part of a queue. over says that the rest of this queue cannot be examined.
 func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err error) {
 	switch e.at.Part {
 	case "record":
@@ -153,8 +151,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 	return pos, over, err
 }
 
-// ofPlaces are the findings that explain why there are not as many places as
-// jobs.
+// ofPlaces are the findings that explain why there are fewer or more entries than jobs.
 var ofPlaces = map[string]bool{"job-without-place": true, "job-in-two-places": true,
 	"entry-without-job": true, "entry-of-other-epoch": true,
 	"entry-malformed": true, "head-differs": true, "body-in-wrong-bucket": true, "lease-without-job": true, "lease-malformed": true,

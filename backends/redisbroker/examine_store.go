@@ -81,11 +81,10 @@ func (e *examiner) servers(ctx context.Context) error {
 	return err
 }
 
-// maxSkew is a difference between clocks that is worth telling.
+// maxSkew is the least difference between clocks that is reported.
 const maxSkew = 10 * time.Second
 
-// settings says what is wrong with a server, by what it told of itself; save is
-// its setting of that name.
+// settings reports what is wrong with a server, by its INFO; save is its setting of that name.
 func settings(addr string, info map[string]string, save string, skew time.Duration) (findings []broker.Finding) {
 	add := func(code, format string, args ...any) {
 		findings = append(findings, finding(code, "", addr, fmt.Sprintf(format, args...)))
@@ -136,8 +135,8 @@ func (e *examiner) slots(ctx context.Context) error {
 	})
 }
 
-// keyspace looks through the keys of a server for queues that are not listed,
-// or have no record. The cursor is the number of the server and its scan's.
+// keyspace scans the keys of a server for queues that are not listed or have no record. The cursor
+// is the number of the server and that of SCAN.
 func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	server, at, _ := strings.Cut(e.at.Pos, "/")
 	n, _ := strconv.Atoi(server)
@@ -178,11 +177,11 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	return strconv.Itoa(n) + "/" + strconv.FormatUint(cursor, 10), nil
 }
 
-// globbed makes a prefix stand for itself in a pattern of SCAN.
+// globbed escapes a prefix for a pattern of SCAN.
 var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// known examines a queue of which there are keys. A queue may be made or
-// removed meanwhile, so what is wrong has to be so twice.
+// known examines a queue of which keys exist. A queue may be made or removed meanwhile, so a
+// problem counts only if it is seen twice.
 func (e *examiner) known(ctx context.Context, name string, keys []string) error {
 	record := e.b.queue(name).key("m")
 	more := make([]any, 0, len(keys))
@@ -228,8 +227,9 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	return err
 }
 
-// present says which of a queue's keys is the first to be there, and how many
-// buckets there are: as many as the key p says, if that is left.
+// present returns the first of a queue's keys that exists, and how many buckets there are: as many
+// as the key p says, or else as fits the bodies found in the buckets. It is 0 when there is no
+// body.
 func (e *examiner) present(ctx context.Context, name string) (first string, buckets int, err error) {
 	base := baseOf(e.b.config.Prefix, name)
 	look := func(key string) (there bool) {
@@ -241,23 +241,57 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 		}
 		return there
 	}
-	plain := 0
+	plain, found := 0, make(map[int][]string) // IDs, by bucket
 	for n := 1; n <= maxBuckets; n++ {
 		if look(base + plainKey(n)) {
 			plain = n
 		}
 	}
-	for i, keys := range newQueue(base, name, maxBuckets).keys {
-		for n, key := range keys {
-			if look(key.(string)) && keyNames[i] == "b*" {
-				buckets = n + 1
+	q := newQueue(base, name, maxBuckets)
+	for _, kind := range keyNames {
+		if kind == "p*" || slices.Contains(groupKeys, kind) {
+			continue
+		}
+		for n, key := range q.keys(kind) {
+			if look(key) && kind == "b*" {
+				err = errors.Join(err, e.b.do(ctx, "hrandfield", key, func(c *call) (err error) {
+					found[n], err = c.cmd.StringSlice()
+					return err
+				}, sampledBodies))
 			}
 		}
 	}
-	if plain > 0 {
-		buckets = plain
+	if buckets = plain; plain == 0 && len(found) > 0 {
+		buckets = e.b.likelyBuckets(found)
 	}
 	return first, buckets, err
+}
+
+// sampledBodies are looked at in each bucket, to find out how many buckets there are.
+const sampledBodies = 10
+
+// likelyBuckets returns a number of buckets by which the IDs found in some belong there: that of
+// this program's configuration, or the least one.
+func (b *Broker) likelyBuckets(found map[int][]string) int {
+	fits := func(buckets int) bool {
+		for n, ids := range found {
+			for _, id := range ids {
+				if slotOf(id)%buckets != n {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if fits(b.config.Buckets) {
+		return b.config.Buckets
+	}
+	for n := 1; n <= maxBuckets; n++ {
+		if fits(n) {
+			return n
+		}
+	}
+	return 1 + slices.Max(slices.Collect(maps.Keys(found)))
 }
 
 // repaired repairs the last finding, if that was asked for.
@@ -273,8 +307,8 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 	return nil
 }
 
-// remake makes the record of a queue that has lost it. The other parts of an
-// examination put the rest of the record right.
+// remake makes the record of a queue that has lost it. The other parts of an examination correct
+// the rest of it.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
 	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)

@@ -19,9 +19,9 @@ type call struct {
 	lag   error  // why what it did is not where it should be
 }
 
-// exec sends calls, one pipeline for each node, all at once. Calls to the same
-// node keep their order. What a node has certainly not applied, since it lacks
-// the script or is not the queue's any more, is sent once more.
+// exec sends calls in one pipeline for each node, all at once. Calls to the same node keep their
+// order. Calls that a node has certainly not applied, because it lacks the script or the queue is
+// on another node, are sent once more.
 func (b *Broker) exec(ctx context.Context, calls []*call) {
 	for round := range maxRounds {
 		if b.store.single != nil {
@@ -65,7 +65,7 @@ func (b *Broker) spread(ctx context.Context, calls []*call, round int) (again []
 	return again
 }
 
-// unapplied reads how calls to a node went, and returns those to send again.
+// unapplied reads the results of calls to a node, and returns those to send again.
 func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*call, round int) (again []*call) {
 	lacking := false
 	for _, c := range calls {
@@ -141,8 +141,8 @@ func (b *Broker) do(ctx context.Context, command, key string, read func(*call) e
 	return read(c)
 }
 
-// await returns the error of f, or the context's when that ends first: the
-// client library does not give a connection up before its own time is over.
+// await returns the error of f, or that of ctx if it ends first: the client library keeps a
+// connection until its own timeout.
 func await(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -154,7 +154,7 @@ func await(ctx context.Context, f func() error) error {
 	}
 }
 
-// loadScripts gives a node all scripts.
+// loadScripts loads all scripts on a node.
 func loadScripts(ctx context.Context, node *redis.Client) error {
 	pipe := node.Pipeline()
 	for _, s := range scripts {

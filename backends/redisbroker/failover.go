@@ -11,11 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// masters follows the master that Sentinels name. A client of go-redis closes
-// the connections of its own pool when the Sentinels name another; it knows
-// nothing of those that this package makes with the same options, and the
-// replaced master takes writes on them until somebody makes it a replica, which
-// takes Sentinels ten seconds. What it accepted meanwhile is lost.
+// masters follows the master that Sentinels name. A client of go-redis closes the connections of
+// its own pool when the Sentinels name another master. It does not know those that this package
+// makes with the same options. The replaced master accepts writes on them until it is made a
+// replica, which takes Sentinels ten seconds; these writes are lost.
 type masters struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // asks the Sentinels
 
@@ -23,8 +22,8 @@ type masters struct {
 	conns map[*followed]struct{}
 }
 
-// isFailover reports whether a client's options are those of
-// redis.NewFailoverClient, which stand for no address.
+// isFailover reports whether a client's options are those of redis.NewFailoverClient, which have
+// no real address.
 func isFailover(o *redis.Options) bool { return o.Addr == "FailoverClient" }
 
 // connect dials the master, and closes the connections to any other.
@@ -47,7 +46,7 @@ func (m *masters) connect(ctx context.Context, network, addr string) (net.Conn, 
 	return f, nil
 }
 
-// leaveOthers closes the connections to other servers than the master.
+// leaveOthers closes the connections to servers other than the master.
 func (m *masters) leaveOthers(master net.Addr) {
 	m.mu.Lock()
 	var others []*followed
@@ -85,10 +84,9 @@ const (
 	followPause = 200 * time.Millisecond // between attempts to find the master
 )
 
-// follow waits, on a connection of the given client's own pool, for something
-// that never comes. When the Sentinels name another master the client closes that
-// connection, and then those of this package are closed too. It ends at most
-// followWait after ending does.
+// follow waits, on a connection of the given client's own pool, for something that never comes.
+// When the Sentinels name another master, the client closes that connection; then the connections
+// of this package are closed too. It ends at most followWait after ending does.
 func (m *masters) follow(ending context.Context, given *redis.Client, key string) {
 	for ending.Err() == nil {
 		conn := given.EphemeralConn()

@@ -89,7 +89,7 @@ func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 	eventually(t, "the old master is left", func() bool { return connections(old) == 0 })
 	eventually(t, "the new master takes a job", func() bool { return send(t.Context()) == nil })
 	q := b.queue("q")
-	if n := promoted.HExists(t.Context(), q.bucket(0).(string), fmt.Sprint("job-", sent)).Val(); !n {
+	if n := promoted.HExists(t.Context(), q.bucket(0), fmt.Sprint("job-", sent)).Val(); !n {
 		t.Errorf("job-%d was accepted and is not in the new master", sent)
 	}
 	if role := old.Do(t.Context(), "role").Val().([]any)[0]; role != "master" {
@@ -146,7 +146,7 @@ func TestFailover_NewJobsAreAcknowledgedByReplicas(t *testing.T) {
 							t.Errorf("%s, %s, sent %s: %v; want an error that leaves open whether the job lasts", name, way, what, r.Err)
 						case test.reached && what == "first" && r.Err != nil:
 							t.Errorf("%s, %s: %v", name, way, r.Err)
-						case test.reached && test.replicas > 0 && !replica.HExists(t.Context(), b.queue("q").bucket(slotOf(r.ID)).(string), r.ID).Val():
+						case test.reached && test.replicas > 0 && !replica.HExists(t.Context(), b.queue("q").bucket(slotOf(r.ID)), r.ID).Val():
 							t.Errorf("%s, %s: job %d was accepted and is not in the replica", name, way, i)
 						}
 					}

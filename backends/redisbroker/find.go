@@ -29,8 +29,7 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 	return page, broker.About(err, "find", q.Queue, "")
 }
 
-// byID looks at named jobs, all of them, however many round trips their size
-// makes of it.
+// byID reads named jobs, in as many round trips as their size takes.
 func (b *Broker) byID(ctx context.Context, q *broker.Query) (broker.Page, error) {
 	var page broker.Page
 	for from := "0"; from != ""; {
@@ -48,7 +47,7 @@ func (b *Broker) byID(ctx context.Context, q *broker.Query) (broker.Page, error)
 	return page, nil
 }
 
-// list looks at a page of an index.
+// list reads a page of an index.
 func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error) {
 	how, cursors := "", timedCursor
 	var args []any
@@ -86,7 +85,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 	return page, nil
 }
 
-// timedIndex names, for find.lua, the sorted sets in which time orders the jobs of a state.
+// timedIndex names, for find.lua, the sorted sets that order the jobs of a state by time.
 var timedIndex = map[broker.State]string{
 	broker.StateScheduled: "scheduled", broker.StateRetry: "retry",
 	broker.StateCompleted: "completed", broker.StateCancelled: "cancelled", broker.StateDead: "dead",
@@ -100,7 +99,7 @@ var (
 	keyCursor   = regexp.MustCompile(`^(L[1-5]:-?\d{1,15}:\d{1,3}:|I)`)
 )
 
-// newest says to find.lua in which direction to go.
+// newest returns the direction of a page, for find.lua.
 func newest(q *broker.Query) int {
 	if q.Newest {
 		return 1
@@ -145,7 +144,7 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 	return jobs
 }
 
-// heldOf reads what o says of a held job.
+// heldOf reads what the key o has for a held job.
 func heldOf(text string) (from broker.State, due time.Time, by string) {
 	was, by, _ := strings.Cut(text, ":")
 	if was != "" {

@@ -6,26 +6,27 @@ import (
 	"sync"
 )
 
-// In a Cluster one command, and one script, can have the keys of one slot only. Queues are
-// in queueGroups groups by their names, and those of a group share a slot: so a process
-// waits for all its queues on at most so many connections, and a claim of a hundred queues
-// takes at most so many calls. More groups would spread queues over more nodes.
+// In a Cluster a command or a script can have only keys of one slot. The name of a queue decides
+// in which of queueGroups groups it is; the queues of a group share a slot. So a process waits for
+// all its queues on at most that many connections, and a claim of many queues takes at most that
+// many calls. More groups would spread queues over more nodes.
 const queueGroups = 16
 
 const clusterSlots = 16384
 
-// groupOf is the group of a queue.
+// groupOf returns the group of a queue.
 func groupOf(queue string) int {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(queue)) // never fails
 	return int(hash.Sum32() % queueGroups)
 }
 
-// groupTags are what the keys of each group have in braces, by prefix.
+// groupTags are the hash tags of each group, by prefix.
 var groupTags sync.Map // prefix → *[queueGroups]string
 
-// tagsOf finds tags whose slots lie evenly over a Cluster: nodes have ranges of slots. Where
-// the first one lies follows from the prefix: so prefixes can be shards of one queue.
+// tagsOf returns hash tags whose slots are evenly spread over a Cluster, where each node has a
+// range of slots. The prefix decides where the first one is, so that prefixes can be shards of one
+// queue.
 func tagsOf(prefix string) *[queueGroups]string {
 	if known, ok := groupTags.Load(prefix); ok {
 		return known.(*[queueGroups]string)
@@ -44,7 +45,7 @@ func tagsOf(prefix string) *[queueGroups]string {
 	return known.(*[queueGroups]string)
 }
 
-// slotOfTag is the slot of keys with this in braces: CRC16 of the XMODEM kind.
+// slotOfTag returns the slot of keys with this hash tag: CRC16 of the XMODEM kind.
 func slotOfTag(tag string) int {
 	crc := uint16(0)
 	for _, c := range []byte(tag) {

@@ -120,3 +120,6 @@ func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
 		}
 	}
 }
+
+// bucket is the key of the bucket for a slot.
+func (q *queue) bucket(slot int) string { return q.base + q.bucketName(slot) }

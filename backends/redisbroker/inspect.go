@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// inspectServer refuses a server that cannot be used, and warns of settings
-// that lose jobs. A server that does not tell is used all the same.
+// inspectServer refuses a server that cannot be used, and warns of settings that lose jobs. A
+// server that does not show its settings is used.
 func (b *Broker) inspectServer(ctx context.Context, node *redis.Client) error {
 	text, err := node.Info(ctx).Result()
 	if err != nil {

@@ -11,33 +11,36 @@ import (
 // keyNames are the keys of a queue, as they are stored. The package comment says
 // what each holds. r* stands for the four ready lists, r2 for the one of normal
 // priority among them, k* for the four rings, p* for p by whatever number of buckets,
-// b* for the body buckets, which come last.
+// b* for the body buckets, which come last. gw, gk and gn are w, k and n of the queue's group.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq", "p*", "r2", "r*", "k*",
-	"b*"}
+	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq",
+	"gw", "gk", "gn", "p*", "r2", "r*", "k*", "b*"}
+
+// groupKeys are those of keyNames that the queues of a group share.
+var groupKeys = []string{"gw", "gk", "gn"}
 
 // keyWords are what scripts call the keys. The stored names are short, since each
 // call carries them; the words cost nothing, since they are replaced at load.
 var keyWords = map[string]string{
-	"record": "m", "plain": "p", "plain*": "p*", "token": "t", "quiet": "tq",
-	"bodies*": "b*", "heads": "h", "ready*": "r*", "normal": "r2", "void_turns": "v",
+	"record": "m", "plain": "p", "plain*": "p*", "token": "t", "idle_hint": "tq",
+	"bodies*": "b*", "heads": "h", "ready*": "r*", "normal": "r2", "void_entries": "v",
 	"scheduled": "z", "retry": "y", "leases": "a", "held": "o", "cancels": "c",
 	"dead": "d", "suppressed": "ds", "completed": "f", "cancelled": "g",
 	"unique": "u", "remembered": "ids", "by_key": "i", "lapses": "l",
-	"line": "kl", "spans": "ks", "rings*": "k*", "blocked": "kb", "thawing": "kd", "active_keys": "ka", "ended_keys": "ke",
+	"key_pieces": "kl", "key_spans": "ks", "rings*": "k*", "blocked": "kb", "rechecked": "kd", "active_keys": "ka", "ended_keys": "ke",
 	"key_policies": "kp", "key_rates": "kr", "key_heads": "kh",
 	"workers": "s", "worker_infos": "wi", "lease_ends": "w", "lease_counts": "k", "ended_workers": "x", "unreclaimed": "n",
+	"group_ends": "gw", "group_counts": "gk", "group_news": "gn",
 	"marks": "h", "fences": "n", // of a group of marks, which has lapses too
 }
 
-// queue is what this process knows of a queue: its keys, which depend on the
-// number of body buckets. It does not change, but for a hint; a queue that turns out
-// to be laid out differently gets another one.
+// queue is what this process knows of a queue: some hundred bytes, since a process may
+// know many. It does not change, but for a hint; a queue that turns out to be laid out
+// differently gets another one.
 type queue struct {
 	name    string
+	base    string // begins its keys
 	buckets int
-	keys    [][]any      // by place in keyNames, as arguments of a command
-	channel string       // for events
 	used    atomic.Int64 // the uptime when it was last needed
 	listed  atomic.Bool  // this process saw to its place in the list of queues
 	seen    atomic.Bool  // it was there
@@ -46,31 +49,96 @@ type queue struct {
 	heard   atomic.Int64 // the uptime when it was told
 }
 
-// newQueue names the keys that begin with base.
+// newQueue is the queue whose keys begin with base.
 func newQueue(base, name string, buckets int) *queue {
-	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
-	for i, key := range keyNames {
-		switch key {
-		case "r*", "k*":
-			for p := 1; p <= priorities; p++ {
-				q.keys[i] = append(q.keys[i], base+key[:1]+strconv.Itoa(p))
-			}
-		case "b*":
-			for n := range buckets {
-				q.keys[i] = append(q.keys[i], base+"b"+strconv.Itoa(n))
-			}
-		case "p*": // newCall writes them out
-		case "p":
-			q.keys[i] = []any{base + plainKey(buckets)}
-		default:
-			q.keys[i] = []any{base + key}
-		}
-	}
-	return q
+	return &queue{name: name, base: base, buckets: buckets}
 }
 
-// plainKey names the key p after the number of buckets: who finds it knows that
-// they are as many as he thought.
+// channel is that of its events.
+func (q *queue) channel() string { return q.base + "e" }
+
+// Elements of keyNames with a star stand for these.
+var (
+	readyNames  = numbered("r", 1, priorities)
+	ringNames   = numbered("k", 1, priorities)
+	bucketNames = numbered("b", 0, maxBuckets)
+)
+
+func numbered(name string, first, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = name + strconv.Itoa(first+i)
+	}
+	return names
+}
+
+// keyList collects the keys of one call, in one buffer.
+type keyList struct {
+	text []byte
+	ends []int
+}
+
+func (l *keyList) add(base, name string) {
+	l.text = append(append(l.text, base...), name...)
+	l.ends = append(l.ends, len(l.text))
+}
+
+// addAll adds the keys that an element of keyNames stands for.
+func (l *keyList) addAll(q *queue, name string) {
+	switch name {
+	case "r*":
+		l.addEach(q, readyNames)
+	case "k*":
+		l.addEach(q, ringNames)
+	case "b*":
+		l.addEach(q, bucketNames[:q.buckets])
+	case "gw", "gk", "gn": // of the group
+		l.add(q.base[:strings.Index(q.base, "}:")+2], name[1:])
+	case "p*": // whatever number of buckets there is
+		for n := range maxBuckets {
+			l.add(q.base, plainKey(n+1))
+		}
+	case "p":
+		l.add(q.base, plainKey(q.buckets))
+	default:
+		l.add(q.base, name)
+	}
+}
+
+func (l *keyList) addEach(q *queue, names []string) {
+	for _, name := range names {
+		l.add(q.base, name)
+	}
+}
+
+// appendTo appends the keys to the arguments of a command.
+func (l *keyList) appendTo(args []any) []any {
+	pieces, from := make([]piece, len(l.ends)), 0
+	for i, end := range l.ends {
+		pieces[i], from = l.text[from:end:end], end
+		args = append(args, &pieces[i])
+	}
+	return args
+}
+
+// strings are the keys as texts.
+func (l *keyList) strings() []string {
+	keys, from := make([]string, len(l.ends)), 0
+	for i, end := range l.ends {
+		keys[i], from = string(l.text[from:end]), end
+	}
+	return keys
+}
+
+// keys are those that an element of keyNames stands for.
+func (q *queue) keys(name string) []string {
+	var l keyList
+	l.addAll(q, name)
+	return l.strings()
+}
+
+// plainKey names the key p after the number of buckets: a caller that finds it knows that its
+// assumption about that is right.
 func plainKey(buckets int) string {
 	if buckets == 1 {
 		return "p"
@@ -78,25 +146,24 @@ func plainKey(buckets int) string {
 	return "p" + strconv.Itoa(buckets)
 }
 
-// limitedFor is for how long a queue that was not plain is taken to be so.
+// limitedFor is how long a queue counts as limited after enqueue_plain.lua refused it.
 const limitedFor = 10 * time.Second
 
-// see notes that the queue is there.
+// see records that the queue exists.
 func (q *queue) see() {
 	if !q.seen.Load() {
 		q.seen.Store(true)
 	}
 }
 
-// absent notes that it is not: what was told of it is over.
+// absent records that the queue does not exist: what was known of it is over.
 func (q *queue) absent() {
 	q.seen.Store(false)
 	q.limited.Store(0)
 }
 
-// limit notes that a call was told that enqueue_plain.lua is not for the queue, which
-// was there, as this process knew: it has a limit, or is paused. Otherwise it may not
-// have been made yet; the script does not tell these apart.
+// limit records that enqueue_plain.lua refused the queue. If this process knew that it existed, it
+// has a limit or is paused. Otherwise it may not exist yet; the script does not tell these apart.
 func (q *queue) limit(seen bool) {
 	if seen {
 		q.limited.Store(uptime())
@@ -108,27 +175,27 @@ func (q *queue) isLimited() bool {
 	return at != 0 && uptime()-at < limitedFor.Microseconds()
 }
 
-// started is what uptime counts from; only its monotonic reading is used.
+// started is the origin of uptime; only its monotonic reading is used.
 var started = time.Now()
 
 func uptime() int64 { return time.Since(started).Microseconds() }
 
-// told notes that the store's clock has just been at this time.
+// told records that the store's clock has just been at this time.
 func (q *queue) told(at int64) {
 	up := uptime()
 	q.ahead.Store(at - up)
 	q.heard.Store(up)
 }
 
-// clockTrust is for how long a time that the store told is counted on from without
-// asking again: its clock may be set meanwhile. Bodies that come with their time of
-// creation need not be made anew in the script: batches of 100 then enqueue 2.7 times
-// as many jobs per second as asynq's, and 2.2 times without.
+// clockTrust is how long the store's time is extrapolated without reading it again: its clock may
+// be set meanwhile. Bodies that come with their time of creation need not be written anew in the
+// script: batches of 100 then enqueue 2.7 times as many jobs per second as asynq's, and 2.2 times
+// without.
 const clockTrust = time.Second
 
-// time is what the store's clock says, as far as this process knows: a little
-// less, by the way of an answer. It is 0 as long as no answer has come. Whether
-// that is so by a recent answer is the second result.
+// time returns what the store's clock says, as far as this process knows: a little less, by the
+// travel time of an answer, or 0 as long as no answer has come. It also reports whether an answer
+// is recent.
 func (q *queue) time() (at int64, recent bool) {
 	ahead, up := q.ahead.Load(), uptime()
 	if ahead == 0 {
@@ -137,30 +204,28 @@ func (q *queue) time() (at int64, recent bool) {
 	return ahead + up, up-q.heard.Load() < clockTrust.Microseconds()
 }
 
-// baseOf begins the keys of a queue. What is in braces makes its group alone decide which
-// node of a Cluster they are on.
+// baseOf returns the beginning of a queue's keys. The hash tag of its group decides which node of
+// a Cluster has them.
 func baseOf(prefix, queue string) string {
 	return prefix + ":{" + tagsOf(prefix)[groupOf(queue)] + "}:" + queue + ":"
 }
 
 // key is the one key of this name.
-func (q *queue) key(name string) string { return q.arg(name).(string) }
-
-// arg is key as an argument of a command.
-func (q *queue) arg(name string) any { return q.keys[slices.Index(keyNames, name)][0] }
-
-// bucket is the key of the bucket for a slot.
-func (q *queue) bucket(slot int) any {
-	buckets := q.keys[len(keyNames)-1]
-	return buckets[slot%len(buckets)]
+func (q *queue) key(name string) string {
+	if name == "p" || slices.Contains(groupKeys, name) {
+		return q.keys(name)[0]
+	}
+	return q.base + name
 }
+
+// bucketName names the bucket for a slot.
+func (q *queue) bucketName(slot int) string { return bucketNames[slot%q.buckets] }
 
 // ulidSize is the length of an ID that nobody chose.
 const ulidSize = 26
 
-// slotOf is the number from which, modulo that of buckets, follows in which of
-// them a job's body is, as lib/bodies.lua computes it: claims learn IDs only
-// inside the script.
+// slotOf returns the number that, modulo the number of buckets, is the bucket of a job's body.
+// lib/bodies.lua computes the same: claims learn IDs only inside the script.
 func slotOf(id string) int {
 	if len(id) != ulidSize {
 		return 0
@@ -168,21 +233,21 @@ func slotOf(id string) int {
 	return int(id[7])*11 + int(id[8])/4
 }
 
-// stretch is of jobs in a row that have the same slot.
+// stretch is a number of jobs in a row with the same slot.
 type stretch struct{ slot, jobs int }
 
 // cancels, behind the name of a queue's channel for events, is that of the one
 // for cancellations, which every worker listens to.
 const cancels = "c"
 
-// queueOfChannel is the queue whose events a channel carries, and whether they
-// are cancellations.
+// queueOfChannel returns the queue whose events a channel carries, and whether these are
+// cancellations.
 func queueOfChannel(prefix, channel string) (queue string, cancel bool) {
 	channel, cancel = strings.CutSuffix(channel, cancels)
 	return queueOfKey(prefix, channel), cancel
 }
 
-// queueOfKey is the queue whose key that is; empty for other keys.
+// queueOfKey returns the queue that has a key, or "" for other keys.
 func queueOfKey(prefix, key string) string {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(key, prefix), "}:")
 	end := strings.LastIndexByte(rest, ':')

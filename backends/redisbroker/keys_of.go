@@ -32,7 +32,7 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 	return reply, nil
 }
 
-// keyFields is how many fields keys.lua gives for a key.
+// keyFields is how many fields keys.lua answers for a key.
 const keyFields = 9
 
 func keyInfo(list []any) broker.KeyInfo {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
@@ -90,10 +91,13 @@ func TestKeys_GuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 	register(t, b, "w", "q")
 	j := job("q", "later")
 	j.Delay = 1e9
-	enqueue(t, b, job("q", "a"), j)
-	claimAt(t, b, at(0), "w", 1, "q")
-	want := map[string]string{"a": "hashtable", "b0": "hashtable", "h": "hashtable", "k": "hashtable", "s": "hashtable",
-		"w": "skiplist", "z": "skiplist", "y": "skiplist"}
+	keyed := job("q", "keyed")
+	keyed.Body.Key = "key"
+	enqueue(t, b, job("q", "a"), j, keyed)
+	l := &life{t: t, b: b, queue: "q"}
+	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(time.Hour, broker.Failure{Message: "once more"}))
+	want := map[string]string{"a": "hashtable", "h": "hashtable", "k": "hashtable", "s": "hashtable",
+		"w": "skiplist", "z": "skiplist", "y": "skiplist", "k2": "skiplist"}
 	for key, encoding := range want {
 		got, err := c.ObjectEncoding(t.Context(), baseOf(b.config.Prefix, "q")+key).Result()
 		if err != nil || got != encoding {

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// listener has the one connection by which all watchers of a broker listen. In a
-// Cluster that is enough too: what is published goes to every node.
+// listener has the one connection on which all watchers of a broker listen. That is enough in a
+// Cluster too, where messages go to every node.
 type listener struct {
 	mu       sync.Mutex
 	sub      *redis.PubSub       // nil while nobody listens
 	channels map[string]*channel // subscribed to, or about to be
 }
 
-// channel is one that somebody listens to.
+// channel is one on which a watcher listens.
 type channel struct {
 	watchers  map[*watcher]struct{}
 	confirmed chan struct{} // closed once the server has confirmed it, or err is set
@@ -27,8 +27,7 @@ type channel struct {
 
 const relisten = time.Second // after the connection was lost
 
-// join has a watcher listen to channels, and returns once the server has confirmed
-// all of them.
+// join adds a watcher to channels, and returns once the server has confirmed all of them.
 func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []string) error {
 	l.mu.Lock()
 	var joined []*channel
@@ -68,7 +67,7 @@ func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []stri
 	return nil
 }
 
-// subscribe asks the server for a channel, on the connection there is or a new one.
+// subscribe subscribes to a channel, on the present connection or a new one.
 func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error {
 	if l.sub != nil {
 		return l.sub.Subscribe(ctx, name)
@@ -84,7 +83,7 @@ func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error 
 	return err
 }
 
-// leave ends a watcher: nothing is sent to it any more.
+// leave removes a watcher: nothing is sent to it any more.
 func (l *listener) leave(w *watcher, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,9 +95,9 @@ func (l *listener) leave(w *watcher, names []string) {
 	}
 }
 
-// tidy gives up a channel that nobody listens to, and with the last of them the
-// connection. One that is not confirmed yet stays until it is, so that a
-// confirmation is never taken for that of a later subscription.
+// tidy ends the subscription to a channel without watchers, and closes the connection with the
+// last one. A subscription that is not confirmed stays until it is, so that its confirmation is
+// never taken for that of a later one.
 func (l *listener) tidy(name string, c *channel) {
 	select {
 	case <-c.confirmed:
@@ -119,8 +118,8 @@ func (l *listener) tidy(name string, c *channel) {
 	_ = l.sub.Unsubscribe(context.Background(), name) // or else what comes finds nobody
 }
 
-// read hands on what a connection brings, until that is given up. A lost
-// connection is made anew, with all its channels, by the next Receive.
+// read passes on what arrives on a connection, until it is closed. The next Receive replaces a
+// lost connection and subscribes to all its channels again.
 func (l *listener) read(b *Broker, sub *redis.PubSub) {
 	lost := make(map[*watcher]bool) // has missed something, and is not told yet
 	for {

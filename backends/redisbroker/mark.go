@@ -9,9 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// markSlots is over how many groups of keys marks are spread, by the hash of
-// their names: enough for a Cluster to share their load, and few enough to
-// prune them all.
+// markSlots is the number of groups of keys over which marks are spread, by the hash of their
+// names: enough for a Cluster to share their load, and few enough to prune them all.
 const markSlots = 16
 
 func newMarkSlots(prefix string) []*queue {

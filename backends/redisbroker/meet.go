@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// conflicts are what enqueue_meet.lua calls a Unique.Conflict.
+// conflicts are the letters of enqueue_meet.lua for a Unique.Conflict.
 const conflicts = "xrdk"
 
-// addMeeting writes a job for enqueue_meet.lua, which says in which form.
+// addMeeting writes a job in the form that enqueue_meet.lua reads.
 func (e *enqueueBatch) addMeeting(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
@@ -24,8 +24,8 @@ func (e *enqueueBatch) addMeeting(i int, j *broker.NewJob) {
 	t.cut()
 }
 
-// metJob reads what enqueue_meet.lua says of a job: its state and when it is due,
-// where it says so, and its ID.
+// metJob reads what enqueue_meet.lua answers about a job: its state and due time, if given, and
+// its ID.
 func metJob(s string) (state broker.State, due time.Time, id string) {
 	place, id, _ := strings.Cut(s, ":")
 	if place != "" {

@@ -22,9 +22,8 @@ const (
 	operateUnreadable = -3 // its body
 )
 
-// Operate decides each Ref on its own. It looks at the jobs, then decides in a
-// second round trip, where a job that has changed meanwhile is left alone and
-// looked at again. §22.
+// Operate decides each Ref on its own. It reads the jobs, and decides in a second round trip. A
+// job that has changed in between is left alone and read again. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	if err := op.Check(b.Limits()); err != nil {
 		return nil, err
@@ -60,8 +59,8 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-// operate decides the refs at these places, all of one queue. It returns how many
-// of them an error of the store left undecided, which stands in their results.
+// operate decides the refs with these indexes, all of one queue. It returns how many of them an
+// error of the store left undecided; their results have that error.
 func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string, places []int, results []broker.OperationResult) int {
 	for round := 0; len(places) > 0; round++ {
 		ids := make([]string, len(places))
@@ -72,7 +71,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 		if err != nil {
 			return undecided(results, places, err)
 		}
-		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.queue(queue).channel}}
+		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.queue(queue).channel()}}
 		var sent []int
 		for _, at := range places {
 			r, j := &results[at], jobs[op.Refs[at].ID]
@@ -154,8 +153,7 @@ func (b *Broker) look(ctx context.Context, op *broker.Operation, queue string, i
 	return jobs, nil
 }
 
-// indexOf cuts the index out of a stored body: see index_of in
-// scripts/lib/index.lua.
+// indexOf returns the index of a stored body: see index_of in scripts/lib/index.lua.
 func indexOf(body string) string {
 	if len(body) < createdSize+2 {
 		return ""
@@ -168,7 +166,7 @@ func indexOf(body string) string {
 	return string(rest[n : n+int(size)])
 }
 
-// decision is what operate.lua is to do with a job; with no what, nothing.
+// decision is what operate.lua has to do with a job; nothing if what is empty.
 type decision struct {
 	what     string
 	rest     string // counts and tail of the new head
@@ -212,13 +210,13 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	return decision{what: "note", rest: restOf(h), argument: out}, nil
 }
 
-// restOf is a stored head behind the time of its end.
+// restOf returns the part of a stored head behind the time of its end.
 func restOf(h broker.Head) string {
 	p := numbers(nil, int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
 	return string(appendTail(p, &h))
 }
 
-// when writes a time to run at: "n" for at once.
+// when writes a time to run at: "n" for now.
 func when(delay time.Duration, runAt time.Time) string {
 	switch {
 	case delay > 0:
@@ -229,7 +227,7 @@ func when(delay time.Duration, runAt time.Time) string {
 	return "n"
 }
 
-// inUse is why a queue cannot be removed.
+// inUse is the reason why a queue cannot be removed.
 func (b *Broker) inUse(ctx context.Context, queue string, now time.Time) error {
 	reply, err := b.Queues(ctx, broker.QueuesRequest{Now: now, Names: []string{queue}, Workers: true})
 	info := broker.QueueInfo{}
@@ -239,8 +237,8 @@ func (b *Broker) inUse(ctx context.Context, queue string, now time.Time) error {
 	return broker.QueueInUse(info)
 }
 
-// removeQueue removes a queue, then takes its name from the list of queues,
-// and puts it back when somebody has made the queue again in between.
+// removeQueue removes a queue, then its name from the list of queues. It adds the name again if
+// another client has made the queue in between.
 func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time) error {
 	if ref.ID != "" {
 		return broker.Invalid("id", "is set; remove a queue by its name alone")

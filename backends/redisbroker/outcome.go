@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// completed is the outcome of most jobs: complete at the first delivery, with
-// no result, kept by nobody unless the queue's policy says so.
+// completed is the outcome of most jobs: complete at the first delivery, without a result or a
+// retention of their own.
 const completed = "0;cn0;1;0,0,0;0,0,0"
 
 // addOutcome returns an outcome, and the head it leads to, in the form that
@@ -46,12 +46,12 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	return p, true
 }
 
-// fresh reports whether a job has no history, and nothing was kept of it.
+// fresh reports whether a job has no history and nothing was kept of it.
 func fresh(h *broker.Head) bool {
 	return h.Epoch == 0 && h.Deliveries == 0 && len(h.Errors.Entries) == 0 && h.Kept == nil
 }
 
-// kindOf is the letter for where an outcome leads.
+// kindOf returns the letter of the state to which an outcome leads.
 func kindOf(o broker.Outcome) byte {
 	switch o.State() {
 	case broker.StateCompleted:
@@ -71,8 +71,7 @@ func kindOf(o broker.Outcome) byte {
 	return 'p'
 }
 
-// chargeOf is the letter for what an outcome counts for in the totals, beside where it
-// leads.
+// chargeOf returns the letter of what an outcome counts for in the totals, beside its state.
 func chargeOf(o broker.Outcome) byte {
 	var t broker.Totals
 	switch t.Ended(&broker.Settlement{}, o); {

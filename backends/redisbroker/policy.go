@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Policy changes what the request sets, in one step and one round trip: of the
-// queue, or of one of its keys. Setting something in a queue that does not exist makes it exist; reading does not.
+// Policy changes rules of the queue or of one of its keys, in one step and one round trip. Setting
+// a rule in a queue that does not exist makes the queue; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.Limits()); err != nil {
 		return broker.Policy{}, err

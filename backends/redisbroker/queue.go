@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// queue is what this process knows of a queue. What it does not know, it
-// assumes; scripts refuse a wrong assumption and say what is right.
+// queue returns what this process knows of a queue. It assumes what it does not know; scripts
+// refuse a wrong assumption and answer what is right.
 func (b *Broker) queue(name string) *queue {
 	b.forget()
 	known, ok := b.queues.Load(name)
@@ -21,7 +21,7 @@ func (b *Broker) queue(name string) *queue {
 	return q
 }
 
-// learn notes how many buckets a queue has.
+// learn stores how many buckets a queue has.
 func (b *Broker) learn(name string, buckets int) {
 	q := newQueue(baseOf(b.config.Prefix, name), name, buckets)
 	q.used.Store(uptime())
@@ -29,12 +29,11 @@ func (b *Broker) learn(name string, buckets int) {
 	b.queues.Store(name, q)
 }
 
-// forgetAfter is for how long a queue is remembered that is not used: what is
-// known of one takes several KB.
+// forgetAfter is how long an unused queue is remembered.
 const forgetAfter = 10 * time.Minute
 
-// forget drops the queues that have not been used for long. It looks whenever a
-// queue is used, at most once in a tenth of that time.
+// forget drops queues that have not been used for forgetAfter. It is called whenever a queue is
+// used, and looks at most once in a tenth of that time.
 func (b *Broker) forget() {
 	now, last := uptime(), b.forgot.Load()
 	if last != 0 && now-last < forgetAfter.Microseconds()/10 || !b.forgot.CompareAndSwap(last, now) {
@@ -51,8 +50,8 @@ func (b *Broker) forget() {
 // listKey is the set of the names of all queues.
 func (b *Broker) listKey() string { return b.config.Prefix + ":queues" }
 
-// register puts the queues that steps may make into the list of queues, each
-// once as long as this process knows it, before anything is stored in them.
+// register adds the queues that steps may make to the list of queues, each once while this process
+// knows it, before anything is stored in them.
 func (b *Broker) register(ctx context.Context, steps []*step) error {
 	var names []any
 	for _, s := range steps {
@@ -77,8 +76,8 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 	return nil
 }
 
-// enlist adds names to the list of queues. Its errors say that nothing was
-// applied: a name too many in the list is as good as nothing.
+// enlist adds names to the list of queues. Its errors say that nothing was applied: an extra name
+// in the list does no harm.
 func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	c := &call{key: b.listKey(), args: append([]any{"sadd", b.listKey()}, names...)}
 	if b.exec(ctx, []*call{c}); c.err != nil {
@@ -87,8 +86,8 @@ func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	return nil
 }
 
-// create makes a queue that is not there. It is listed again first, since
-// another process may just have removed it.
+// create makes a queue that does not exist. It adds it to the list again first, since another
+// process may just have removed it.
 func (b *Broker) create(ctx context.Context, name string) error {
 	if err := b.enlist(ctx, name); err != nil {
 		return err

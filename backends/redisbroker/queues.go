@@ -89,7 +89,7 @@ func totalsOf(fields []any) (t broker.Totals) {
 	return t
 }
 
-// described reads what queues.lua says of a queue.
+// described reads what queues.lua answers about a queue.
 func described(name string, s *step) broker.QueueInfo {
 	info := broker.QueueInfo{Name: name, Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time), AsOf: moment(s.at)}
 	counted := []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,

@@ -33,7 +33,11 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 			errs = append(errs, broker.About(broker.ErrWorkerGone, "reclaim", name, ""))
 		default:
 			got.Now = later(got.Now, moment(s.at))
-			got.More = got.More || number(first(s.reply)) == 1
+			if number(first(s.reply)) == 1 {
+				got.More = true
+			} else {
+				b.members.searched(req.Worker, name, s.at)
+			}
 			room -= textBytes(s.reply)
 			got.Jobs = append(got.Jobs, reclaimed(s, &req)...)
 		}

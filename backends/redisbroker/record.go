@@ -14,9 +14,9 @@ import (
 // was created: µs, most significant byte first.
 const createdSize = 8
 
-// record makes a job of its stored body and head. A body or head that cannot
-// be read breaks this job and no other. The head is read whatever the body is:
-// without its epoch nothing could end the job.
+// record returns the job of a stored body and head. A body or head that cannot be read affects
+// this job alone. The head is read even if the body cannot be: without its epoch nothing could end
+// the job.
 func record(queue, id, body, head string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: id, State: state}
 	var err error
@@ -42,21 +42,21 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 	return j
 }
 
-// epochOf is the number that a head begins with, as scripts read it of a head that
-// is malformed otherwise.
+// epochOf returns the number with which a head begins, as scripts read it when the rest of the
+// head is malformed.
 func epochOf(head string) int64 {
 	rest := strings.TrimLeft(head, "0123456789")
 	n, _ := strconv.ParseInt(head[:len(head)-len(rest)], 10, 64) // 0 when there is none
 	return n
 }
 
-// text is a bulk string of an answer; what is none reads as "".
+// text returns a bulk string of an answer, or "" for anything else.
 func text(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-// textBytes is the length of all texts of an answer, or of a part of one.
+// textBytes returns the length of all texts of an answer, or of a part of one.
 func textBytes(list []any) int {
 	n := 0
 	for _, v := range list {
@@ -70,19 +70,19 @@ func textBytes(list []any) int {
 	return n
 }
 
-// number is an integer of an answer; what is none reads as 0.
+// number returns an integer of an answer, or 0 for anything else.
 func number(v any) int64 {
 	n, _ := v.(int64)
 	return n
 }
 
-// numeral is a number that an answer has as text.
+// numeral returns a number that an answer has as text.
 func numeral(v any) int64 {
 	n, _ := strconv.ParseInt(text(v), 10, 64)
 	return n
 }
 
-// moment is a time in an answer; -1 stands for none.
+// moment returns a time in an answer; -1 stands for none.
 func moment(us int64) time.Time {
 	if us < 0 {
 		return time.Time{}

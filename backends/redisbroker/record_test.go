@@ -20,7 +20,7 @@ func TestRecord_AJobDamagedInLineCanBeEnded(t *testing.T) {
 		history int
 	}{
 		"body lost": {func(c *redis.Client, b *Broker) error {
-			return c.HDel(t.Context(), b.queue("q").bucket(0).(string), "a").Err()
+			return c.HDel(t.Context(), b.queue("q").bucket(0), "a").Err()
 		}, 1},
 		"head lost": {func(c *redis.Client, b *Broker) error { return c.HDel(t.Context(), b.queue("q").key("h"), "a").Err() }, 0},
 		"head garbage": {func(c *redis.Client, b *Broker) error {
@@ -111,7 +111,7 @@ func TestRecord_AJobThatLostItsBodyCanBeEnded(t *testing.T) {
 			held := claimAt(t, b, at(0), "w", 1, "q").Jobs
 			end("w", &held[0], broker.Retry(0, broker.Failure{Message: "failed"}), 1, at(0))
 			held = claimAt(t, b, at(0), "w", 1, "q").Jobs
-			if err := c.Do(t.Context(), lose(b, b.queue("q").bucket(0).(string))...).Err(); err != nil {
+			if err := c.Do(t.Context(), lose(b, b.queue("q").bucket(0))...).Err(); err != nil {
 				t.Fatal(err)
 			}
 			late := at(3600)

@@ -8,26 +8,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// extended is how many queues one call extends a worker in, which has some hundreds of
-// keys then, and takes the server a fifth of a millisecond.
-const extended = 100
-
-// Renew registers a worker or extends its leases. A registration is one small script call
-// for each queue, in one round trip. What follows mostly has nothing to tell: then one
-// call serves many queues, in a Cluster one each. When a queue has ended the worker, the
-// others may have renewed it all the same. §6, §7, §8.
+// Renew registers a worker or extends its leases. To register takes a small script call for each
+// queue, and then one for each group of queues. From then on one call extends the leases in all
+// queues, in a Cluster one for each group. Leases are counted in queues where a call of this
+// process may have changed their number, and once a minute in all. When a queue has ended the
+// worker, the others may have been renewed. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Renewed{}, err
 	}
-	names := distinct(req.Queues)
-	r := renewal{req: &req, got: broker.Renewed{Held: make(map[string]int, len(names))}}
+	r := renewal{Broker: b, req: &req, got: broker.Renewed{Held: make(map[string]int, len(req.Queues))}}
 	err := b.usable(ctx)
-	if err == nil && !req.Register && !req.Describe {
-		names, err = r.extend(ctx, b, names)
+	if err == nil {
+		err = r.run(ctx, distinct(req.Queues))
 	}
-	if err == nil && len(names) > 0 {
-		err = r.renew(ctx, b, names)
+	if err != nil || len(r.errs) > 0 || r.got.Lost {
+		b.members.forget(req.Worker)
 	}
 	if err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -37,55 +33,164 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 
 // renewal is a call of Renew under way.
 type renewal struct {
+	*Broker
 	req  *broker.RenewRequest
 	got  broker.Renewed
 	errs []error
 }
 
-// extend renews the worker in queues where nothing has to be told, and returns the others.
-func (r *renewal) extend(ctx context.Context, b *Broker, names []string) (others []string, err error) {
-	most := extended
-	if b.store.cluster != nil {
-		most = 1
+func (r *renewal) run(ctx context.Context, names []string) error {
+	changed, all := r.members.toCount(r.req.Worker, names, r.req.Lease)
+	groups := groupsOf(names)
+	var err error
+	switch {
+	case r.req.Register || r.req.Describe:
+		all = true
+		err = r.describe(ctx, names, groups)
+	case all:
+		err = r.extend(ctx, groups)
+	default:
+		err = r.renewGroups(ctx, groups, changed)
 	}
-	var steps []*step
-	for some := range slices.Chunk(names, most) {
-		steps = append(steps, &step{script: extendScript, queues: some, now: nowArg(r.req.Now),
-			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease)}})
+	if err == nil && len(r.errs) == 0 && !r.got.Lost {
+		r.members.count(r.req.Worker, names, r.req.Lease, r.got.Held, all)
 	}
-	if err := b.run(ctx, nil, steps...); err != nil {
-		return nil, err
+	return err
+}
+
+// describe stores what the worker says of itself in each queue, and lets the groups know it. When a
+// queue had to be made first, the groups are told in a second round trip.
+func (r *renewal) describe(ctx context.Context, names []string, groups [][]string) error {
+	describe, extend := r.registerSteps(names), r.extendSteps(groups, 1)
+	if err := r.Broker.run(ctx, nil, append(describe, extend...)...); err != nil {
+		return err
 	}
+	r.readRegister(describe)
+	if news := r.readExtend(extend); len(news) == 0 || r.got.Lost || len(r.errs) > 0 {
+		return nil
+	}
+	extend = r.extendSteps(groups, 1)
+	if err := r.Broker.run(ctx, nil, extend...); err != nil {
+		return err
+	}
+	r.readExtend(extend)
+	return nil
+}
+
+// renewGroups extends the worker's leases in whole groups, and counts them in some queues.
+func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []string) error {
+	calls := [][][]string{groups}
+	if r.store.cluster != nil {
+		calls = slices.Collect(slices.Chunk(groups, 1))
+	}
+	var renew []*step
+	for _, some := range calls {
+		s := &step{script: renewScript, now: nowArg(r.req.Now), args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease)}}
+		for _, names := range some {
+			s.queues = append(s.queues, names[0])
+			s.args = append(s.args, r.members.searchedAll(r.req.Worker, names))
+		}
+		renew = append(renew, s)
+	}
+	extend := r.extendSteps(groupsOf(count), 0)
+	if err := r.Broker.run(ctx, nil, append(renew, extend...)...); err != nil {
+		return err
+	}
+	var news []string
+	for i, s := range renew {
+		if s.err == nil && len(s.reply) != len(calls[i]) {
+			s.err = broker.ErrMalformed
+		}
+		if s.err != nil {
+			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
+			continue
+		}
+		for n, names := range calls[i] {
+			if lapse := number(s.reply[n]); lapse < 0 {
+				news = append(news, names...)
+			} else {
+				r.note(s.at, lapse)
+			}
+		}
+	}
+	news = append(news, r.readExtend(extend)...)
+	groups = slices.DeleteFunc(groups, func(names []string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(news, name) })
+	})
+	if len(groups) == 0 || len(r.errs) > 0 {
+		return nil
+	}
+	return r.extend(ctx, groups)
+}
+
+// groupsOf divides queues into those that share a hash tag.
+func groupsOf(names []string) [][]string {
+	var of [queueGroups][]string
+	for _, name := range names {
+		of[groupOf(name)] = append(of[groupOf(name)], name)
+	}
+	return slices.DeleteFunc(of[:], func(names []string) bool { return len(names) == 0 })
+}
+
+// extend extends the worker's leases in all queues of some groups, and counts them. It asks queues
+// that have something to say.
+func (r *renewal) extend(ctx context.Context, groups [][]string) error {
+	steps := r.extendSteps(groups, 1)
+	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+		return err
+	}
+	news := r.readExtend(steps)
+	if len(news) == 0 {
+		return nil
+	}
+	steps = r.registerSteps(news)
+	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+		return err
+	}
+	r.readRegister(steps)
+	return nil
+}
+
+// extendSteps count leases in queues of some groups and, if all is 1, extend them.
+func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
+	for _, names := range groups {
+		steps = append(steps, &step{script: extendScript, queues: names, now: nowArg(r.req.Now),
+			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease), all, r.members.searchedAll(r.req.Worker, names)}})
+	}
+	return steps
+}
+
+// readExtend returns the queues that have something to say.
+func (r *renewal) readExtend(steps []*step) (news []string) {
 	for _, s := range steps {
 		switch {
 		case errors.Is(s.err, broker.ErrUnavailable):
 			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
 			continue
 		case s.err != nil || len(s.reply) != 1+len(s.queues): // by the fault of one of them
-			others = append(others, s.queues...)
+			news = append(news, s.queues...)
 			continue
 		}
+		r.note(s.at, number(s.reply[0]))
 		for i, name := range s.queues {
-			held := number(s.reply[1+i])
-			if held < 0 {
-				others = append(others, name)
-				continue
+			if held := number(s.reply[1+i]); held >= 0 {
+				r.got.Held[name] = int(held)
+			} else {
+				news = append(news, name)
 			}
-			r.got.Held[name] = int(held)
-			r.tell(s.at, number(s.reply[0]))
 		}
 	}
-	return others, nil
+	return news
 }
 
-// tell notes the store's time, and when leases run out.
-func (r *renewal) tell(now, lapse int64) {
+// note takes in the store's time, and when leases run out.
+func (r *renewal) note(now, lapse int64) {
 	r.got.Now = later(r.got.Now, moment(now))
 	r.got.NextLapse = sooner(r.got.NextLapse, moment(lapse))
 }
 
-// renew asks each queue for itself.
-func (r *renewal) renew(ctx context.Context, b *Broker, names []string) error {
+// registerSteps register the worker in each queue, or ask it for all that concerns the worker.
+func (r *renewal) registerSteps(names []string) []*step {
 	register, info := 0, []byte(nil)
 	if r.req.Register {
 		register = 1
@@ -95,14 +200,15 @@ func (r *renewal) renew(ctx context.Context, b *Broker, names []string) error {
 	}
 	steps := make([]*step, len(names))
 	for i, name := range names {
-		steps[i] = &step{script: renewScript, queues: []string{name}, create: r.req.Register, now: nowArg(r.req.Now),
+		steps[i] = &step{script: registerScript, queues: []string{name}, create: r.req.Register, now: nowArg(r.req.Now),
 			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease), register, info}}
 	}
-	if err := b.run(ctx, nil, steps...); err != nil {
-		return err
-	}
-	for i, name := range names {
-		s := steps[i]
+	return steps
+}
+
+func (r *renewal) readRegister(steps []*step) {
+	for _, s := range steps {
+		name := s.queues[0]
 		switch {
 		case s.err != nil:
 			r.errs = append(r.errs, broker.About(s.err, "renew", name, ""))
@@ -110,11 +216,14 @@ func (r *renewal) renew(ctx context.Context, b *Broker, names []string) error {
 			r.got.Lost = true
 		default:
 			r.got.Held[name] = int(number(s.reply[0]))
-			r.tell(s.at, number(s.reply[1]))
+			lapse := int64(-1)
+			if number(s.reply[1]) > 0 {
+				lapse = s.at
+			}
+			r.note(s.at, lapse)
 			for asked := s.reply[2:]; len(asked) >= 2; asked = asked[2:] {
 				r.got.Cancel = append(r.got.Cancel, broker.Ref{Queue: name, ID: text(asked[0]), Epoch: number(asked[1])})
 			}
 		}
 	}
-	return nil
 }

@@ -60,13 +60,46 @@ func (s *sent) take() map[string][]int {
 	return calls
 }
 
-// A renewal in many queues takes one call for a hundred of them, and asks those apart
-// that have something to tell.
+// A renewal of a worker of many queues takes one call with three keys for each group of queues. It asks
+// queues apart where leases may have changed or something is to be said.
 func TestRenew_OfManyQueues(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	queues := names("q", 250)
 	register(t, b, "w", queues...)
+	count := &sent{}
+	b.store.single.AddHook(count)
+	renewAt := func(now time.Time, worker string) broker.Renewed {
+		t.Helper()
+		count.take()
+		got, err := b.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: queues, Lease: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	calls := func(want map[string]int) {
+		t.Helper()
+		got := make(map[string]int)
+		for name, keys := range count.take() {
+			got[name] = len(keys)
+			if most := 2 * queueGroups; name == "renew" && keys[0] > most {
+				t.Errorf("renew.lua was given %d keys, want %d at most", keys[0], most)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("calls of scripts: %v, want %v", got, want)
+		}
+	}
+	quiet := func() {
+		for _, in := range b.members.of["w"].queues {
+			in.changed = time.Time{}
+		}
+	}
+	quiet()
+	renewAt(at(1), "w")
+	calls(map[string]int{"renew": 1})
+
 	enqueue(t, b, job("q0003", "runs"), job("q0120", "runs"))
 	if got := claimAt(t, b, at(1), "w", 2, "q0003", "q0120"); len(got.Jobs) != 2 {
 		t.Fatalf("claimed %d jobs, want 2", len(got.Jobs))
@@ -75,48 +108,87 @@ func TestRenew_OfManyQueues(t *testing.T) {
 		Register: true}); err != nil {
 		t.Fatal(err)
 	}
-	count := &sent{}
-	b.store.single.AddHook(count)
-	keys := len(extendScript.keys)
-	many := []int{100 * keys, 100 * keys, 50 * keys}
-	renew := func(now time.Time, held int, want map[string][]int) broker.Renewed {
-		t.Helper()
-		count.take()
-		got, err := b.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: "w", Queues: queues, Lease: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if calls := count.take(); !maps.EqualFunc(calls, want, slices.Equal) {
-			t.Errorf("called scripts with so many keys: %v, want %v", calls, want)
-		}
-		if len(got.Held) != len(queues) || got.Held["q0003"] != held || got.Held["q0120"] != 1 || got.Held["q0001"] != 0 {
-			t.Errorf("held: %d queues, q0003 %d, q0120 %d, q0001 %d; want %d, %d, 1, 0", len(got.Held), got.Held["q0003"], got.Held["q0120"],
-				got.Held["q0001"], len(queues), held)
-		}
-		return got
-	}
 	for n := range 2 {
-		got := renew(at(2+n), 1, map[string][]int{"extend": many})
+		got := renewAt(at(2+n), "w")
+		calls(map[string]int{"renew": 1, "extend": len(groupsOf([]string{"q0003", "q0120"}))})
+		if len(got.Held) != len(queues) || got.Held["q0003"] != 1 || got.Held["q0120"] != 1 || got.Held["q0001"] != 0 {
+			t.Errorf("held: %d queues, q0003 %d, q0120 %d, q0001 %d; want %d, 1, 1, 0", len(got.Held), got.Held["q0003"], got.Held["q0120"],
+				got.Held["q0001"], len(queues))
+		}
 		if want := at(31); !got.NextLapse.Equal(want) || got.Lost {
 			t.Errorf("the next leases run out at %v, want %v, when those of one queue do; lost: %t", got.NextLapse, want, got.Lost)
 		}
 	}
+	quiet()
+	if got := renewAt(at(4), "w"); got.Held["q0003"] != 1 || got.Held["q0120"] != 1 {
+		t.Errorf("held without a count: q0003 %d, q0120 %d; want what was counted last, 1 and 1", got.Held["q0003"], got.Held["q0120"])
+	}
+	calls(map[string]int{"renew": 1})
+
 	if _, err := b.Operate(t.Context(), broker.Operation{Now: at(4), Kind: broker.OpCancel,
 		Refs: []broker.Ref{{Queue: "q0003", ID: "runs", Epoch: broker.AnyEpoch}}}); err != nil {
 		t.Fatal(err)
 	}
-	got := renew(at(5), 1, map[string][]int{"extend": many, "renew": {len(renewScript.keys)}})
-	if fmt.Sprint(got.Cancel) != fmt.Sprint([]broker.Ref{{Queue: "q0003", ID: "runs"}}) {
-		t.Errorf("asked to cancel: %v, want the job of q0003", got.Cancel)
+	for n := range 2 { // as long as the job is active
+		got := renewAt(at(5+n), "w")
+		if fmt.Sprint(got.Cancel) != fmt.Sprint([]broker.Ref{{Queue: "q0003", ID: "runs"}}) {
+			t.Errorf("asked to cancel: %v, want the job of q0003", got.Cancel)
+		}
+		calls(map[string]int{"renew": 1, "extend": 1, "register": 1})
 	}
-	if _, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(6), Worker: "w", Queues: queues[200:201]}); err != nil {
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(7), Worker: "w", Queues: queues[200:201]}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(7), Worker: "w", Queues: queues, Lease: time.Minute})
-	if err != nil || !again.Lost {
-		t.Errorf("Renew of a worker that one queue has ended: lost %t, %v", again.Lost, err)
+	for range 2 {
+		if got := renewAt(at(8), "w"); !got.Lost {
+			t.Error("a worker that one queue has ended is not told so")
+		}
 	}
 	if n := b.store.single.ZScore(t.Context(), b.queue("q0200").key("w"), "w"); n.Err() == nil {
 		t.Errorf("Renew noted a worker that the queue has ended: until %v", n.Val())
+	}
+}
+
+// Leases of a worker that is renewed for its group of queues hold in each of them, and run out in each.
+func TestRenew_OfAGroupHoldsInItsQueues(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	queues := slices.DeleteFunc(names("q", 200), func(name string) bool { return groupOf(name) != 3 })[:3]
+	enqueue(t, b, job(queues[1], "runs"))
+	register(t, b, "w", queues...)
+	register(t, b, "other", queues...)
+	if got := claimAt(t, b, at(0), "w", 1, queues[1]); len(got.Jobs) != 1 {
+		t.Fatalf("claimed %d jobs, want 1", len(got.Jobs))
+	}
+	renew := func(worker string, now time.Time) broker.Renewed {
+		t.Helper()
+		got, err := b.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: queues, Lease: time.Minute})
+		if err != nil || got.Lost {
+			t.Fatalf("Renew of %s: lost %t, %v", worker, got.Lost, err)
+		}
+		return got
+	}
+	reclaim := func(now time.Time, want int) {
+		t.Helper()
+		got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: now, Worker: "other", Queues: queues, Max: 5})
+		if err != nil || len(got.Jobs) != want || got.More {
+			t.Fatalf("reclaimed %d jobs, more %t, %v; want %d", len(got.Jobs), got.More, err, want)
+		}
+	}
+	renew("w", at(1)) // which counts in all queues
+	renew("w", at(50))
+	renew("other", at(100))
+	reclaim(at(100), 0)
+	if got := renew("other", at(105)); !got.NextLapse.Equal(at(110)) {
+		t.Errorf("the next leases run out at %v, want %v", got.NextLapse, at(110))
+	}
+	reclaim(at(110), 1)
+	if got := renew("other", at(111)); !got.NextLapse.Equal(at(171)) {
+		t.Errorf("the next leases run out at %v, want %v, the caller's own", got.NextLapse, at(171))
+	}
+	q, c := b.queue(queues[0]), b.store.single
+	if c.ZScore(t.Context(), q.key("gw"), "w").Err() == nil || c.HExists(t.Context(), q.key("gk"), "w").Val() ||
+		c.SIsMember(t.Context(), q.key("gn"), "w").Val() {
+		t.Error("the group still has the worker that ran out")
 	}
 }

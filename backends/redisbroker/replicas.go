@@ -9,14 +9,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quorum is for how many replicas to wait, and how long.
+// quorum is how many replicas to wait for, and how long.
 type quorum struct {
 	replicas int
 	timeout  time.Duration
 }
 
-// awaited is for whom a call of a script waits: those that accept jobs are all
-// that a failover must not take back.
+// awaited returns how many replicas a call of a script waits for. Only scripts that accept jobs
+// wait: a failover must not take back what they did.
 func (b *Broker) awaited(s *script) quorum {
 	switch s {
 	case plainScript, enqueueScript, restoreScript:
@@ -25,7 +25,7 @@ func (b *Broker) awaited(s *script) quorum {
 	return quorum{}
 }
 
-// missed says that too few replicas acknowledged, if so.
+// missed returns an error if too few replicas acknowledged.
 func (a quorum) missed(reached *redis.IntCmd) error {
 	n, err := reached.Result()
 	switch {
@@ -37,7 +37,8 @@ func (a quorum) missed(reached *redis.IntCmd) error {
 	return nil
 }
 
-// doubt says of the jobs that are stored, now or by an earlier send, that this may not last.
+// doubt marks the receipts of jobs that are stored, now or by an earlier send, and that a failover
+// may lose.
 func (e *enqueueBatch) doubt(receipts []broker.Receipt, err error) {
 	for _, i := range e.items {
 		if r := &receipts[i]; r.Err == nil || r.Holder == r.ID {

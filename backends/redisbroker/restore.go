@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// addRestored writes a job that was elsewhere: restore.lua says in which form.
+// addRestored writes a job from another store in the form that restore.lua reads.
 func (e *enqueueBatch) addRestored(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t, past := e.texts, j.Restore
@@ -30,7 +30,7 @@ func (e *enqueueBatch) addRestored(i int, j *broker.NewJob) {
 	t.add(restOf(head))
 }
 
-// accepted says what a restored job became, at this time of the store.
+// accepted returns the state of a restored job, at this time of the store.
 func accepted(r *broker.Receipt, j *broker.NewJob, now, up int64) {
 	r.State, r.RunAt = j.Restore.State, time.Time{}
 	if r.State.Final() {

@@ -32,39 +32,40 @@ type script struct {
 }
 
 var (
-	createScript  = mustScript("create")
-	plainScript   = mustScript("enqueue_plain")
-	enqueueScript = mustScript("enqueue")
-	meetScript    = mustScript("enqueue_meet")
-	restoreScript = mustScript("restore")
-	claimScript   = mustScript("claim")
-	settleScript  = mustScript("settle")
-	renewScript   = mustScript("renew")
-	extendScript  = mustScript("extend")
-	retireScript  = mustScript("retire")
-	reclaimScript = mustScript("reclaim")
-	findScript    = mustScript("find")
-	operateScript = mustScript("operate")
-	dropScript    = mustScript("drop")
-	policyScript  = mustScript("policy")
-	queuesScript  = mustScript("queues")
-	keysScript    = mustScript("keys")
-	pruneScript   = mustScript("prune")
-	markScript    = mustScript("mark")
-	watchScript   = mustScript("watch")
+	createScript   = mustScript("create")
+	plainScript    = mustScript("enqueue_plain")
+	enqueueScript  = mustScript("enqueue")
+	meetScript     = mustScript("enqueue_meet")
+	restoreScript  = mustScript("restore")
+	claimScript    = mustScript("claim")
+	settleScript   = mustScript("settle")
+	registerScript = mustScript("register")
+	renewScript    = mustScript("renew")
+	extendScript   = mustScript("extend")
+	retireScript   = mustScript("retire")
+	reclaimScript  = mustScript("reclaim")
+	findScript     = mustScript("find")
+	operateScript  = mustScript("operate")
+	dropScript     = mustScript("drop")
+	policyScript   = mustScript("policy")
+	queuesScript   = mustScript("queues")
+	keysScript     = mustScript("keys")
+	pruneScript    = mustScript("prune")
+	markScript     = mustScript("mark")
+	watchScript    = mustScript("watch")
 
-	examineRecordScript = mustScript("examine_record")
-	examineJobsScript   = mustScript("examine_jobs")
-	examinePlacesScript = mustScript("examine_places")
-	examineLeasesScript = mustScript("examine_leases")
-	examineNamesScript  = mustScript("examine_names")
-	examineKeysScript   = mustScript("examine_keys")
-	examineMarksScript  = mustScript("examine_marks")
+	examineRecordScript  = mustScript("examine_record")
+	examineJobsScript    = mustScript("examine_jobs")
+	examineEntriesScript = mustScript("examine_entries")
+	examineLeasesScript  = mustScript("examine_leases")
+	examineNamesScript   = mustScript("examine_names")
+	examineKeysScript    = mustScript("examine_keys")
+	examineMarksScript   = mustScript("examine_marks")
 
-	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript,
-		extendScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript,
-		markScript, watchScript, examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript,
-		examineNamesScript, examineKeysScript, examineMarksScript}
+	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, registerScript,
+		renewScript, extendScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript,
+		keysScript, pruneScript, markScript, watchScript, examineRecordScript, examineJobsScript, examineEntriesScript,
+		examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
 )
 
 func mustScript(name string) *script {
@@ -146,8 +147,8 @@ func expand(file string, done map[string]bool) (string, error) {
 // manyQueues, on the KEYS line, says that a call may be about several queues.
 const manyQueues = "(a block for each queue)"
 
-// code is a line without its comment: nothing when it is one. Every program that
-// imports the package pays for this when it starts, hence no regular expression.
+// code returns a line without its comment, or "" for a comment. Every program that imports the
+// package runs this when it starts, hence no regular expression.
 func code(line string) string {
 	if strings.HasPrefix(strings.TrimSpace(line), "--") {
 		return ""
@@ -201,7 +202,7 @@ func placeConstants(body string) (string, error) {
 	return replaceWords(rest.String(), values), nil
 }
 
-// replaceWords replaces words of a script outside its strings.
+// replaceWords replaces words of a script, but not in its strings.
 func replaceWords(body string, values map[string]string) string {
 	var out strings.Builder
 	out.Grow(len(body))
@@ -324,5 +325,5 @@ func (s *script) placeKeys(body string, many bool) string {
 	}
 	// The table is made with room for what scripts note of a queue.
 	return "local function names(at,n) return {at=at,buckets=" + buckets +
-		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
+		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,promoted=false},at+" + last + " end\n" + body
 }

@@ -93,7 +93,7 @@ func TestScripts_UseNoDeprecatedCommand(t *testing.T) {
 var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
 // notKeys are the fields that scripts keep beside the keys of a queue.
-var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "late", "drained", "due", "retain", "span",
+var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "promoted", "drained", "due", "retain", "span",
 	"old", "turn", "round",
 	"rules", "allowed", "opens", "bucket", "retry_bucket", "floors", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
 

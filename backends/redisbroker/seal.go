@@ -24,7 +24,7 @@ func appendTail(p []byte, h *broker.Head) []byte {
 	return p
 }
 
-// unsealed is a stored head as package broker reads it.
+// unsealed returns a stored head as package broker reads it.
 func unsealed(head string) string {
 	if i := strings.IndexByte(head, ';'); i >= 0 && i+1 < len(head) {
 		return head[:len(head)-1]

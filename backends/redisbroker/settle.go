@@ -36,8 +36,8 @@ type settleBatch struct {
 	step   *step
 }
 
-// run is how many items in a row have the same outcome, and whether each has
-// two more pieces.
+// run is a number of items in a row with the same outcome. each says whether every item has two
+// more pieces.
 type run struct {
 	items   int
 	outcome string
@@ -66,7 +66,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		batch.add(item, req.History)
 	}
 	for _, batch := range all {
-		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel,
+		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel(),
 			batch.sum.Waits, batch.sum.WaitedMicros, batch.sum.Runs, batch.sum.RanMicros, &batch.spent)
 		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now),
 			args: batch.args(args), rows: batch.texts.rows}
@@ -74,7 +74,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 	return all
 }
 
-// add writes an item's outcome, unless the one before has the same.
+// add writes an item's outcome, unless it is that of the item before.
 func (s *settleBatch) add(item *broker.Settlement, history int) {
 	s.spend(item)
 	outcome, each := s.texts.addOutcome(item, history)
@@ -89,7 +89,7 @@ func (s *settleBatch) add(item *broker.Settlement, history int) {
 	s.runs = append(s.runs, r)
 }
 
-// spend notes how long an item waited and ran.
+// spend adds how long an item waited and ran.
 func (s *settleBatch) spend(item *broker.Settlement) {
 	if item.Waited == 0 && item.Ran == 0 && s.spent == nil {
 		return
@@ -134,8 +134,8 @@ func settleSteps(batches []*settleBatch, steps []*step) []*step {
 	return steps
 }
 
-// verdicts reads the answers, after which the batches' calls are no more. It
-// fails as a whole only when one error is all that is known.
+// verdicts reads the answers and frees the arguments of the calls. It fails as a whole only when
+// one error is all that is known.
 func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdict, error) {
 	all := make([]broker.Verdict, len(req.Items))
 	for _, batch := range batches {

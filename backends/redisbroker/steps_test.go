@@ -73,6 +73,10 @@ func TestSteps_AWorkerThatSettledItsLastJobIsNotWaitedFor(t *testing.T) {
 	}
 	l := &life{t: t, b: b, queue: "q"}
 	l.settle(at(100), "late", rest, broker.Complete(nil))
+	if got, err = b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(100), Worker: "w", Queues: []string{"q"}, Max: 1}); err != nil ||
+		len(got.Jobs) > 0 || got.More {
+		t.Errorf("the last reclaim: %d jobs, more %t, %v; want none", len(got.Jobs), got.More, err)
+	}
 	again, err := b.Renew(t.Context(), renew)
 	if err != nil || !again.NextLapse.Equal(at(160)) {
 		t.Errorf("when it has settled the rest the next leases are said to run out at %v, %v; want at %v: nothing is left to reclaim",

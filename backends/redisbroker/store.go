@@ -62,7 +62,7 @@ func connect(client redis.UniversalClient) (store, error) {
 		Hint: fmt.Sprintf("a %T cannot be copied with retries off; use redis.NewClient, NewFailoverClient or NewClusterClient", client)}
 }
 
-// node is the server that has a key.
+// node returns the server that has a key.
 func (s *store) node(ctx context.Context, key string) (*redis.Client, error) {
 	if s.single != nil {
 		return s.single, nil
@@ -92,8 +92,8 @@ func (s *store) masters(ctx context.Context) ([]*redis.Client, error) {
 	return nodes, err
 }
 
-// moved is the master that an answer "MOVED slot address" names, or nil. It
-// also asks the Cluster who has which keys now: not every node knows at once.
+// moved returns the master that an answer "MOVED slot address" names, or nil. It also asks the
+// Cluster again which node has which slots: not every node knows at once.
 func (s *store) moved(ctx context.Context, answer error) *redis.Client {
 	words := strings.Fields(answer.Error())
 	if s.cluster == nil || len(words) != 3 {
@@ -113,7 +113,8 @@ func (s *store) moved(ctx context.Context, answer error) *redis.Client {
 	return found
 }
 
-// doubt has the Cluster asked in the background, after a node did not answer.
+// doubt has the client ask the Cluster for its slots in the background, after a node did not
+// answer.
 func (s *store) doubt(ctx context.Context) {
 	if s.cluster != nil {
 		s.cluster.ReloadState(ctx)

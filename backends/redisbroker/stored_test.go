@@ -49,6 +49,11 @@ func dumpKeys(c *redis.Client, prefix string) (string, error) {
 		if queue := queueOfKey(prefix, key); queue != "" {
 			name = groupless + queue + ":" + strings.TrimPrefix(key, baseOf(prefix, queue))
 		}
+		for n, tag := range tagsOf(prefix) {
+			if rest, ok := strings.CutPrefix(name, ":{"+tag+"}:"); ok {
+				name = fmt.Sprintf(":{group %d}:%s", n, rest)
+			}
+		}
 		kinds[key], keys[name] = kind, key
 		return nil
 	})
@@ -134,6 +139,14 @@ func loadKeys(ctx context.Context, c *redis.Client, prefix, dump string) error {
 		switch {
 		case !inside:
 			key = prefix + words[0]
+			if name, ok := strings.CutPrefix(words[0], ":{group "); ok {
+				number, name, _ := strings.Cut(name, "}:")
+				n, err := strconv.Atoi(number)
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, text)
+				}
+				key = fmt.Sprintf("%s:{%s}:%s", prefix, tagsOf(prefix)[n], name)
+			}
 			if name, ok := strings.CutPrefix(words[0], groupless); ok {
 				end := strings.LastIndexByte(name, ':')
 				key = baseOf(prefix, name[:end]) + name[end+1:]

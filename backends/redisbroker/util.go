@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// distinct is names, each once, in their order.
+// distinct returns names, each once, in their order.
 func distinct(names []string) []string {
 	out := make([]string, 0, len(names))
 	seen := make(map[string]bool, len(names))
@@ -18,7 +18,7 @@ func distinct(names []string) []string {
 	return out
 }
 
-// sooner is the earlier of two times, of which a zero one is none.
+// sooner returns the earlier of two times. A zero time is none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -33,8 +33,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// usable says whether a call may still do something, when it has nothing to
-// send that would tell.
+// usable reports whether the broker can be used, for a call that has nothing to send.
 func (b *Broker) usable(ctx context.Context) error {
 	err := b.enter(ctx)
 	if err == nil {

@@ -17,21 +17,19 @@ const (
 	unblockStep = 20 * time.Millisecond // between attempts to end a wait that is still on its way
 )
 
-// wait waits once for a wake token of the request's queues, after a claim that
-// found nothing. Where one call serves all queues, that call is sent in the
-// same write, behind the wait: the server runs it at the moment the token
-// comes, or when the time is over, and waking and claiming are one round trip.
-// Of many queues the one that called is asked behind the wait. Queues of several groups
-// are waited for on a connection for each group, and the first
-// token ends all of them. It does not wait past the next due time.
+// wait waits once for a wake token of the request's queues, after a claim that found nothing.
+// Where one call serves all queues, that call is sent in the same write, behind the wait: the
+// server runs it at the moment the token arrives, or when the time is over, so waking and claiming
+// are one round trip. Of many queues only the one whose token arrived is asked after the wait.
+// Queues of several groups are waited for on a connection for each group, and the first token ends
+// all waits. No wait goes past the next due time.
 //
-// When the caller goes away, its waits are ended by CLIENT UNBLOCK from another
-// connection, which works on a wait that has not ended and does nothing to one
-// that has; the claim behind it runs in either case, its answer is read, and
-// what it leased, which is mostly nothing, is put back at once. Where the
-// server does not allow that, the connection is closed: then the server drops
-// the claim unread, unless a token comes at the same moment. Jobs leased to a
-// closed connection show in the worker's heartbeats (§7).
+// When the caller goes away, CLIENT UNBLOCK from another connection ends its waits. It does
+// nothing to a wait that has ended. The claim behind a wait runs in either case: its answer is
+// read, and what it leased, which is mostly nothing, is put back at once. Where the server does
+// not allow CLIENT UNBLOCK, the connection is closed: then the server drops the claim unread,
+// unless a token arrives at the same moment. Jobs leased to a closed connection show in the
+// worker's heartbeats (§7).
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.Claimed) (broker.Claimed, error) {
 	block := req.Wait
 	if !got.NextDue.IsZero() {
@@ -51,7 +49,7 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		}
 		waits = append(waits, w)
 	}
-	if !c.turn.many && !c.spread {
+	if !c.round.many && !c.spread {
 		waits[0].then = c.next(b)[0]
 	}
 	if err := b.enter(ctx); err != nil {
@@ -121,8 +119,8 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 	return got, err
 }
 
-// putBack undoes what a wait did for a claim that has no use for it: jobs that
-// were leased are released, and a token that was taken is left for another.
+// putBack undoes what a wait did for a claim that does not need it: leased jobs are released, and
+// a token that was taken is left for another claim.
 func (b *Broker) putBack(to *claimant, w *blocked) {
 	if w.then != nil {
 		b.giveBack(to, []*step{w.then})
@@ -184,6 +182,7 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 	if claim != nil {
 		claim.err = classify(claim.cmd.Err())
 		w.then.read(claim)
+		b.noteLeases(w.then)
 	}
 	if w.err = classify(pop.Err()); pop.Err() == nil {
 		popped, _ := pop.StringSlice()

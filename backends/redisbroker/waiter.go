@@ -10,9 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// waiter is a connection of its own, for waits, one at a time. It is a client
-// and not a connection taken from one, because closing it must close the
-// connection at once.
+// waiter is a connection for waits, one at a time. It is a client of its own and not a connection
+// taken from one, because closing it must close the connection at once.
 type waiter struct {
 	client *redis.Client
 	server *redis.Client // the same server, for a command while this one waits
@@ -39,8 +38,8 @@ func newWaiter(server *redis.Client) *waiter {
 	return w
 }
 
-// unblock ends a wait and returns when done is closed. An attempt comes too
-// early while the wait is on its way to the server, and is repeated.
+// unblock ends a wait and returns when done is closed. CLIENT UNBLOCK has no effect while the wait
+// is on its way to the server, so it is repeated.
 func (w *waiter) unblock(done <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
@@ -68,14 +67,14 @@ const (
 	maxIdle        = 4 * maxIdleWaiters
 )
 
-// waiters are connections that wait for a wait.
+// waiters are idle connections for waits.
 type waiters struct {
 	mu     sync.Mutex
 	idle   []*waiter
 	closed bool
 }
 
-// get is a connection to the server that has a key.
+// get returns a connection to the server that has a key.
 func (ws *waiters) get(ctx context.Context, s *store, key string) (*waiter, error) {
 	server, err := s.node(ctx, key)
 	if err != nil {
@@ -92,7 +91,7 @@ func (ws *waiters) get(ctx context.Context, s *store, key string) (*waiter, erro
 	return newWaiter(server), nil
 }
 
-// put takes a connection back.
+// put returns a connection.
 func (ws *waiters) put(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -19,10 +19,9 @@ const (
 	watchRepeat = 20 * time.Second
 )
 
-// Watch delivers events of later calls until ctx ends or the broker is closed,
-// and closes the channel then. All watchers of a broker share one connection. Events that were sent
-// while that connection was lost are told of as one EventMissed, since nobody
-// knows their number. §25.
+// Watch delivers events of later calls until ctx ends or the broker is closed, and then closes the
+// channel. All watchers of a broker share one connection. Events that were sent while that
+// connection was lost are reported as one EventMissed, since nobody knows their number. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -50,7 +49,7 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 	return w.events, nil
 }
 
-// watcher is a call of Watch that goes on.
+// watcher is a call of Watch under way.
 type watcher struct {
 	broker *Broker
 	queues []string
@@ -58,8 +57,8 @@ type watcher struct {
 	events chan broker.Event
 }
 
-// announce has settles tell of their jobs for a while. Nobody else has them pay
-// for that: a worker, which waits for cancellations, least of all.
+// announce has settles publish events for a while. Only watchers of events of settles ask for
+// that: publishing costs time, and workers, which wait for cancellations alone, do not need it.
 func (w *watcher) announce(ctx context.Context) error {
 	if !w.wants(broker.EventSettled) {
 		return nil
@@ -79,10 +78,10 @@ func (w *watcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// channels are those that carry what the watcher wants.
+// channels returns those that carry what the watcher wants.
 func (w *watcher) channels() (names []string) {
 	for _, name := range w.queues {
-		channel := w.broker.queue(name).channel
+		channel := w.broker.queue(name).channel()
 		if w.wants(broker.EventSettled) {
 			names = append(names, channel)
 		}
@@ -93,7 +92,7 @@ func (w *watcher) channels() (names []string) {
 	return names
 }
 
-// attend repeats what was announced, at each tick, until ctx or the broker ends.
+// attend announces the watcher again at each tick, until ctx or the broker ends.
 func (w *watcher) attend(ctx context.Context, repeat <-chan time.Time) {
 	for {
 		select {
@@ -109,7 +108,7 @@ func (w *watcher) attend(ctx context.Context, repeat <-chan time.Time) {
 	}
 }
 
-// missed tells that events were sent while the connection was lost.
+// missed reports that events were sent while the connection was lost.
 func (w *watcher) missed() { w.send(broker.Event{Kind: broker.EventMissed, Missed: 1}) }
 
 // pause waits, and reports false when something ended meanwhile.
@@ -125,7 +124,7 @@ func pause(ctx, ending context.Context, d time.Duration) bool {
 	return false
 }
 
-// read takes a message apart: see lib/event.lua.
+// read reads a message: see lib/event.lua.
 func (w *watcher) read(m *redis.Message) {
 	queue, cancel := queueOfChannel(w.broker.config.Prefix, m.Channel)
 	if cancel {

@@ -65,6 +65,36 @@ func TestServer_PrunesABoundedAmountATurn(t *testing.T) {
 	}
 }
 
+func TestServer_OneOfThoseWithTheSameQueuesPrunes(t *testing.T) {
+	t.Parallel()
+	b := &pruning{Broker: newStore(), more: 1}
+	server := func(id string, queues map[string]int) *Server {
+		s, _ := still(t, b, Options{Queues: queues})
+		s.pruner.owner = id
+		return s
+	}
+	first, second := server("1", map[string]int{"a": 1, "b": 2}), server("2", map[string]int{"a": 2, "b": 1})
+	for _, c := range []struct {
+		server *Server
+		want   int
+	}{{first, 1}, {second, 1}, {first, 2}, {server("3", map[string]int{"a": 1}), 3}} {
+		if c.server.pruner.turn(t.Context()); b.calls != c.want {
+			t.Fatalf("%d calls of Prune, want %d: of two servers with the same queues one prunes", b.calls, c.want)
+		}
+	}
+	held, err := b.Mark(t.Context(), broker.MarkRequest{Action: broker.MarkRead, Name: first.pruner.mark})
+	if err != nil || !held.Held || time.Until(held.Until) > pruneTTL {
+		t.Fatalf("the mark: %+v, %v; want it held for %v", held, err, pruneTTL)
+	}
+	if _, err := b.Mark(t.Context(), broker.MarkRequest{Action: broker.MarkDrop, Name: first.pruner.mark, Owner: held.Owner,
+		Fence: held.Fence}); err != nil {
+		t.Fatal(err)
+	}
+	if second.pruner.turn(t.Context()); b.calls != 4 {
+		t.Error("another server does not prune when the mark is free")
+	}
+}
+
 func TestServer_LastCallsHaveTheirTimeHoweverLateItIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

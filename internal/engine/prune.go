@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,18 +15,22 @@ import (
 )
 
 const (
-	pruneInterval = 15 * time.Second // the shortest: a store that works finds something about as often
-	pruneMax      = 1000             // records of a queue that one call examines, so that no call takes long
-	pruneRounds   = 100              // calls of one turn, so that other upkeep gets its turn
+	pruneInterval = 15 * time.Second  // the shortest: a store that works finds something about as often
+	pruneMax      = 1000              // records of a queue that one call examines, so that no call takes long
+	pruneRounds   = 100               // calls of one turn, so that other upkeep gets its turn
+	pruneTTL      = 3 * pruneInterval // two turns may fail before another server prunes
 )
 
-// pruner removes what is past its retention. It has its own lock.
+// pruner removes what is past its retention. Of the servers that share a store and
+// have the same queues, one prunes: the owner of a mark. It has its own lock.
 type pruner struct {
 	broker  broker.Broker
 	log     *slog.Logger
 	queues  []string
 	lookout *lookout
 	longest time.Duration // between two turns, while nothing is found
+	owner   string        // of the mark; empty where no other server shares the store
+	mark    string
 
 	away outage // calls that failed in a row; the upkeep loop's alone
 
@@ -36,6 +44,9 @@ func newPruner(s *Server) *pruner {
 	if s.limits.InProcess {
 		// Nobody else makes something to prune.
 		p.longest = max(pruneInterval, s.opts.Lease)
+	} else {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", slices.Sorted(slices.Values(s.names))))
+		p.owner, p.mark = s.keeperID, "prune/"+hex.EncodeToString(sum[:16])
 	}
 	p.at = time.Now().Add(sleep.Jitter(p.every, 0.5))
 	return p
@@ -74,12 +85,10 @@ func (p *pruner) soon(now time.Time) {
 	}
 }
 
-// turn removes a bounded amount.
+// turn removes a bounded amount, unless another server does.
 func (p *pruner) turn(ctx context.Context) {
 	for range pruneRounds {
-		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-		reply, err := p.broker.Prune(callCtx, broker.PruneRequest{Queues: p.queues, Max: pruneMax})
-		cancel()
+		reply, err := p.prune(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -95,4 +104,17 @@ func (p *pruner) turn(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// prune makes one call, if this server holds the mark.
+func (p *pruner) prune(ctx context.Context) (broker.Pruned, error) {
+	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
+	if p.owner != "" {
+		got, err := p.broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: p.mark, Owner: p.owner, TTL: pruneTTL})
+		if err != nil || !got.Held {
+			return broker.Pruned{}, err
+		}
+	}
+	return p.broker.Prune(ctx, broker.PruneRequest{Queues: p.queues, Max: pruneMax})
 }

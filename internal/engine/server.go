@@ -77,7 +77,7 @@ type Server struct {
 	// gathering is what Run.Draining returns instead of draining, if Inline runs the jobs.
 	gathering func(*Run) <-chan struct{}
 
-	keeperID string // under which it posts latencies, and keeps the history
+	keeperID string // under which it posts latencies, keeps the history and prunes
 
 	draining chan struct{} // closed when the drain begins
 	forced   chan struct{} // closed when it is to hurry

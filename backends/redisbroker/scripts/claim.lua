@@ -1,29 +1,27 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
--- KEYS   record workers void_turns heads leases lease_counts unique by_key scheduled retry dead held line
---        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token quiet
+-- KEYS   record workers void_entries heads leases lease_counts unique by_key scheduled retry dead held key_pieces
+--        key_spans rings* blocked rechecked active_keys key_policies key_rates key_heads ready* token idle_hint
 --        bodies*   (a block for each queue)
 -- ARGV   now queues buckets* worker most_jobs most_bytes many shares*
---        (most_bytes: of bodies and heads, at which the answer ends; many: of how many queues the
---        claim is that is made in several calls, of which each notes the queues that give nothing,
---        or 0; per share: the number of its
---        queue, its most jobs)
--- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
---        due time or -1}; then per share so many times as it takes: IDs,
---        bodies, which are empty where there is no such job, and a list of the
+--        (most_bytes: of bodies and heads, at which the answer ends; many: how many queues a claim has
+--        that is made in several calls, which leave hints about queues that have nothing, or 0; per
+--        share: the number of its queue, and its most jobs)
+-- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next due time or -1}; then per
+--        share a list of triples: IDs; bodies, false for a job that does not exist; and a list of the
 --        number of each job that has a head, and the head}
 -- @include clock
 -- @include open
 -- @include read
--- @include free
+-- @include free_unique
 -- @include emptied
 -- @include head
 -- @include claimable
 -- @include promote
 -- @include big
 
-local VOIDS = 1000    -- void turns dropped in one call
-local MEASURED = 32   -- jobs whose sizes are asked for at a time
+local VOIDS = 1000    -- void entries dropped in one call
+local MEASURED = 32   -- jobs whose sizes are read at a time
 
 local sub, byte, find = string.sub, string.byte, string.find
 local worker, most, room = args.worker, tonumber(args.most_jobs), tonumber(args.most_bytes)
@@ -38,31 +36,30 @@ for i = 1, tonumber(args.queues) do
   read_rules(q, m)
 end
 
--- valid drops the turns in a list that operators made void.
+-- valid drops the ready entries in a list that operators made void.
 local dropped = 0
-local function valid(q, p, turns)
+local function valid(q, p, entries)
   local fields = {}
-  for i, t in ipairs(turns) do fields[i] = p .. t end
-  local counts = redis.call('HMGET', q.void_turns, unpack(fields))
+  for i, t in ipairs(entries) do fields[i] = p .. t end
+  local counts = redis.call('HMGET', q.void_entries, unpack(fields))
   local kept, left = {}, {}
   for i, field in ipairs(fields) do
     local n = left[field] or tonumber(counts[i] or 0)
     if n == 0 then
-      kept[#kept + 1] = turns[i]
+      kept[#kept + 1] = entries[i]
     else
       left[field] = n - 1
       q.dropped, dropped = q.dropped + 1, dropped + 1
-      if n == 1 then redis.call('HDEL', q.void_turns, field) else redis.call('HINCRBY', q.void_turns, field, -1) end
+      if n == 1 then redis.call('HDEL', q.void_entries, field) else redis.call('HINCRBY', q.void_entries, field, -1) end
     end
   end
   return kept
 end
 
 local total = 0
--- lease records the worker as the holder of jobs of priority p and adds them to
--- the answer; epochs has those above zero, with a colon behind. The lease is
--- priority .. epoch .. ":" .. worker .. "\n" .. index, where the index is what
--- the job's end has to free, mostly nothing.
+-- lease leases jobs of priority p to the worker and adds them to the answer. It returns how many exist.
+-- epochs has those above zero, each followed by a colon. A lease is priority .. epoch .. ":" .. worker
+-- .. "\n" .. index, where the index is what the job's end has to free, mostly nothing.
 local function lease(q, p, ids, epochs, jobs)
   local fresh = p .. '0:' .. worker .. '\n'
   local aged = {} -- only those have a head
@@ -81,7 +78,7 @@ local function lease(q, p, ids, epochs, jobs)
       local head = some[a]
       if head and not body then body = emptied(q, id) end
       if body then
-        if not legible(head) then head = epochs[i] .. (head or '') end
+        if not readable(head) then head = epochs[i] .. (head or '') end
         local h = #heads
         heads[h + 1], heads[h + 2] = i, head
         size = size + #head
@@ -96,7 +93,7 @@ local function lease(q, p, ids, epochs, jobs)
           value = value .. index
           if byte(index) == 2 * UNIQUE_KEY + 1 then
             local f = parse_index(index)
-            if f[UNIQUE_MODE] == UNTIL_STARTED then free(q, f, id) end
+            if f[UNIQUE_MODE] == UNTIL_STARTED then free_unique(q, f, id) end
           end
         end
       end
@@ -113,21 +110,21 @@ local function lease(q, p, ids, epochs, jobs)
   return s / 2
 end
 
--- epochs_of makes turns the IDs they stand for and returns the epochs, if any.
-local function epochs_of(turns)
+-- epochs_of replaces ready entries by their IDs and returns the epochs, if there are any.
+local function epochs_of(entries)
   local epochs
-  for i = 1, #turns do
-    local t = turns[i]
+  for i = 1, #entries do
+    local t = entries[i]
     if byte(t) == 1 then
       epochs = epochs or {}
       local colon = find(t, ':', 2, true)
-      turns[i], epochs[i] = sub(t, colon + 1), sub(t, 2, colon)
+      entries[i], epochs[i] = sub(t, colon + 1), sub(t, 2, colon)
     end
   end
   return epochs
 end
 
--- fits is how many of these jobs come before the answer is full.
+-- fits returns how many of these jobs fit in the answer.
 local function fits(q, ids, epochs)
   local left = room
   for i, id in ipairs(ids) do
@@ -138,25 +135,24 @@ local function fits(q, ids, epochs)
   return #ids
 end
 
--- few is how many jobs may be taken at once: 0 when the answer is full. As long
--- as so many would fit if all were as large as the largest, sizes are not asked
--- for; else look says which the next n jobs are.
-local function few(q, want, look)
+-- fitting returns how many jobs may be taken at once: 0 when the answer is full. If they fit even when
+-- all are as large as the largest, their sizes are not read; else look returns the next n jobs.
+local function fitting(q, want, look)
   if room <= 0 then return 0 end
   local n = math.floor(room / q.big)
   if n >= math.min(want, MEASURED) then return math.min(want, n) end
   return fits(q, look(math.min(want, MEASURED)))
 end
 
--- take_of takes jobs of priority p, and returns how many it leased: less than it
--- wants when there are no more, or at a bound of the call.
+-- take_of leases jobs of priority p without regard to keys. It returns how many: less than it wants
+-- when there are no more, or at a bound of the call.
 local function take_of(q, p, want, jobs)
   local taken = 0
   while taken < want and not q.drained[p] do
-    local n = few(q, want - taken, function(n)
-      local turns = redis.call('LRANGE', q.ready[p], -n, -1)
+    local n = fitting(q, want - taken, function(n)
+      local entries = redis.call('LRANGE', q.ready[p], -n, -1)
       local next = {}
-      for i = #turns, 1, -1 do next[#next + 1] = turns[i] end
+      for i = #entries, 1, -1 do next[#next + 1] = entries[i] end
       return next, epochs_of(next)
     end)
     if n < 1 then
@@ -164,16 +160,16 @@ local function take_of(q, p, want, jobs)
       q.drained[p] = true
       break
     end
-    local turns = redis.call('RPOP', q.ready[p], n) or {}
-    if #turns < n then q.drained[p] = true end
-    if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
-    if #turns > 0 then taken = taken + lease(q, p, turns, epochs_of(turns), jobs) end
+    local entries = redis.call('RPOP', q.ready[p], n) or {}
+    if #entries < n then q.drained[p] = true end
+    if #entries > 0 and q.void > q.dropped then entries = valid(q, p, entries) end
+    if #entries > 0 then taken = taken + lease(q, p, entries, epochs_of(entries), jobs) end
     if dropped >= VOIDS then return taken end
   end
-  local late = q.late and q.late[p]
+  local late = q.promoted and q.promoted[p]
   while taken < want and late and late.taken < #late.ids do
     local from = late.taken + 1
-    local n = few(q, math.min(want - taken, #late.ids - late.taken), function(n)
+    local n = fitting(q, math.min(want - taken, #late.ids - late.taken), function(n)
       local upto = math.min(late.taken + n, #late.ids)
       return {unpack(late.ids, from, upto)}, {unpack(late.epochs, from, upto)}
     end)
@@ -184,27 +180,27 @@ local function take_of(q, p, want, jobs)
   return taken
 end
 
--- full reports that the call is at a bound: of bytes, or of void turns dropped.
+-- full reports whether the call is at a bound: of bytes, or of void entries dropped.
 local function full() return room <= 0 or dropped >= VOIDS end
 
--- unkeyed_left is how many jobs without a key are pending, and pop_unkeyed takes up
--- to so many of them out of line: their IDs and epochs.
+-- unkeyed_left returns how many jobs without a key are pending.
 local function unkeyed_left(q, p)
-  local late = q.late and q.late[p]
+  local late = q.promoted and q.promoted[p]
   return (q.drained[p] and 0 or redis.call('LLEN', q.ready[p])) + (late and #late.ids - late.taken or 0)
 end
 
+-- pop_unkeyed removes the ready entries of up to n of them, and returns their IDs and epochs.
 local function pop_unkeyed(q, p, n)
   local ids, epochs = {}, {}
   while #ids < n and not q.drained[p] do
     local most = n - #ids
-    local turns = redis.call('RPOP', q.ready[p], most) or {}
-    if #turns < most then q.drained[p] = true end
-    if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
-    local of = epochs_of(turns) or {}
-    for i, id in ipairs(turns) do ids[#ids + 1], epochs[#ids + 1] = id, of[i] or false end
+    local entries = redis.call('RPOP', q.ready[p], most) or {}
+    if #entries < most then q.drained[p] = true end
+    if #entries > 0 and q.void > q.dropped then entries = valid(q, p, entries) end
+    local of = epochs_of(entries) or {}
+    for i, id in ipairs(entries) do ids[#ids + 1], epochs[#ids + 1] = id, of[i] or false end
   end
-  local late = q.late and q.late[p]
+  local late = q.promoted and q.promoted[p]
   while #ids < n and late and late.taken < #late.ids do
     late.taken = late.taken + 1
     ids[#ids + 1], epochs[#ids + 1] = late.ids[late.taken], late.epochs[late.taken]
@@ -213,17 +209,29 @@ local function pop_unkeyed(q, p, n)
 end
 -- @include turns
 
--- look_at_keys notes whether jobs with a key are pending, and lets keys back that may
--- start one again. Most queues have none, and jobs of normal priority only.
+-- look_at_keys finds out whether jobs with a key are pending, and moves keys that may start one again
+-- back to the rings. Most queues have no such jobs, and only jobs of normal priority.
 local function look_at_keys(q)
-  local thawing = q.thawing -- 4 is thawing, the rest are ready lists
-  local there = redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4], thawing, thawing, thawing, thawing)
-  local thaws = there >= 4
+  local rechecked = q.rechecked -- counts 4, each ready list 1
+  local there = redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4], rechecked, rechecked, rechecked, rechecked)
+  local recheck = there >= 4
   q.keyed = any_keyed(q)
   if there % 4 == 0 then q.drained[1], q.drained[3], q.drained[4] = true, true, true end
   if not q.keyed then return end
   q.unblocks = next_unblocked(q)
-  if thaws or q.unblocks and q.unblocks <= now then unblock(q, thaws) end
+  if recheck or q.unblocks and q.unblocks <= now then unblock(q, recheck) end
+end
+
+-- serve leases the jobs of a share.
+local function serve(q, most_of_share)
+  local jobs = {}
+  if not claimable(q) then return jobs end
+  local want = math.min(most - total, most_of_share, q.allowed - q.leased)
+  if want > 0 and not full() then
+    if not q.promoted and any_due(q) then promote(q, want, math.max(#queues, tonumber(args.many))) end
+    take_next(q, want, jobs, q.keyed and take_turns or take_of, full)
+  end
+  return jobs
 end
 
 for _, q in ipairs(queues) do
@@ -232,20 +240,12 @@ end
 local shares = {}
 for at = first.shares, #ARGV, 2 do
   local number, most_of_share = unpack(ARGV, at, at + 1)
-  local q, jobs = queues[tonumber(number)], {}
-  if claimable(q) then
-    local want = math.min(most - total, tonumber(most_of_share), q.allowed - q.leased)
-    if want > 0 and not full() then
-      if not q.late and any_due(q) then promote(q, want, math.max(#queues, tonumber(args.many))) end
-      take_next(q, want, jobs, q.keyed and take_turns or take_of, full)
-    end
-  end
-  shares[#shares + 1] = jobs
+  shares[#shares + 1] = serve(queues[tonumber(number)], tonumber(most_of_share))
 end
 
--- token leaves a wake token if something is claimable now, and none otherwise,
--- so that no wait ends in vain. It returns 1 or 0 for that. It leaves one also where
--- this claim learnt that time makes room sooner than those who wait know.
+-- token leaves a wake token if something is claimable now, and removes it otherwise, so that no wait
+-- ends without a job. It returns 1 or 0 for that. It also leaves a token when this claim has found
+-- that a job will be claimable sooner than waiting claims know.
 local function token(q)
   local ready = q.dropped - q.void
   for p = 1, 4 do
@@ -254,7 +254,7 @@ local function token(q)
   local sooner = false
   if q.keyed == nil then q.keyed = any_keyed(q) end
   if q.keyed then
-    ready = ready + in_rings(q) + redis.call('EXISTS', q.thawing) + (q.unsettled and 1 or 0)
+    ready = ready + in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
     local before = q.unblocks
     q.unblocks = next_unblocked(q)
     sooner = q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
@@ -262,7 +262,7 @@ local function token(q)
   local more = any_left(q, ready) and 1 or 0
   if q.opens and q.leased > 0 then sooner = sooner or ready > 0 or any_due(q) end
   if more == 0 and not sooner then
-    redis.call('DEL', q.token, q.quiet)
+    redis.call('DEL', q.token, q.idle_hint)
   elseif redis.call('LLEN', q.token) == 0 then
     redis.call('LPUSH', q.token, '1')
   end
@@ -271,7 +271,7 @@ local function token(q)
   return more
 end
 
--- next_time is when asking again can help, where only time makes room, or -1.
+-- next_time returns when a job may be claimable, if only time decides, or -1.
 local function next_time(q)
   if q.paused or q.allowed <= 0 and not q.opens then return -1 end
   if q.opens and q.waiting > 0 then return q.opens end
@@ -279,28 +279,30 @@ local function next_time(q)
   return at and math.max(at, q.opens or at) or -1
 end
 
--- A note is believed for some seconds, so that a token that was lost with its claim
--- costs no more. Those that are made together end one after the other.
-local BELIEVED, APART = 8000000, 37000 -- in µs
+-- A hint that a queue has nothing holds for some seconds: a token may be lost with the claim that took
+-- it, and then jobs wait no longer than that. Hints that are left together end one after the other.
+local HINT, APART = 8000000, 37000 -- in µs
+
+-- close writes what the claim changed in a queue, and returns its part of the answer.
+local function close(i, q)
+  if q.promoted then put_back(q) end
+  if q.refused then
+    if q.refused[1] == GONE then token(q) end -- this call may have taken the token of another claim
+    return q.refused
+  end
+  if q.leased > 0 then
+    redis.call('HINCRBY', q.lease_counts, worker, q.leased)
+    redis.call('HINCRBY', q.record, 'claimed', q.leased)
+    if q.bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', -q.bytes) end
+  end
+  count_claimed(q, q.leased)
+  if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
+  local more, at = token(q), next_time(q)
+  if more == 0 and args.many ~= '0' then redis.call('SET', q.idle_hint, int(at) .. ' ' .. int(now + HINT + i * APART)) end
+  return {0, more, at}
+end
 
 local reply = {0, now}
-for i, q in ipairs(queues) do
-  if q.late then put_back(q) end
-  if q.refused then
-    reply[i + 2] = q.refused
-    if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
-  else
-    if q.leased > 0 then
-      redis.call('HINCRBY', q.lease_counts, worker, q.leased)
-      redis.call('HINCRBY', q.record, 'claimed', q.leased)
-      if q.bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', -q.bytes) end
-    end
-    count_claimed(q, q.leased)
-    if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
-    local more, at = token(q), next_time(q)
-    if more == 0 and args.many ~= '0' then redis.call('SET', q.quiet, int(at) .. ' ' .. int(now + BELIEVED + i * APART)) end
-    reply[i + 2] = {0, more, at}
-  end
-end
+for i, q in ipairs(queues) do reply[i + 2] = close(i, q) end
 for _, jobs in ipairs(shares) do reply[#reply + 1] = jobs end
 return reply

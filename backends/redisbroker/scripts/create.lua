@@ -2,25 +2,22 @@
 --
 -- KEYS   record plain plain* leases heads lease_ends worker_infos lease_counts workers
 --        ended_workers unreclaimed cancels unique remembered by_key scheduled retry dead suppressed
---        completed cancelled lapses void_turns held line spans rings* blocked thawing active_keys
---        ended_keys key_policies key_rates key_heads ready* token quiet bodies*
+--        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
+--        ended_keys key_policies key_rates key_heads ready* token idle_hint bodies*
 -- ARGV   now queues buckets
 -- Reply  {0} made or there already; a refusal; {BUSY} when keys of something
 --        else are in the way
 -- @include open
+-- @include guard
 
 local q = open()
 if not q.refused then return {0} end
 if q.refused[1] ~= ABSENT then return q.refused end
 if redis.call('EXISTS', unpack(KEYS)) > 0 then return {BUSY} end
 
--- A guard is an entry of more than 64 bytes, which keeps a hash or a sorted
--- set out of the compact form in which each look-up is a scan.
+-- Bodies need no guard: nearly all are longer than one.
 redis.call('HSET', q.record, 'v', LAYOUT, 'B', q.buckets)
 redis.call('SET', q.plain, 0)
-local guard = string.rep('\0', 65)
-for _, hash in ipairs({q.leases, q.heads, q.lease_counts, q.workers, q.line, q.spans}) do redis.call('HSET', hash, '', guard) end
-for i = 1, q.buckets do redis.call('HSET', q.bodies[i], '', guard) end
-for _, set in ipairs({q.lease_ends, q.scheduled, q.retry}) do redis.call('ZADD', set, '+inf', guard) end
-for p = 1, 4 do redis.call('ZADD', q.rings[p], '+inf', guard) end
+for _, hash in ipairs({q.leases, q.heads, q.lease_counts, q.workers, q.key_pieces, q.key_spans}) do redis.call('HSET', hash, '', GUARD) end
+redis.call('ZADD', q.lease_ends, '+inf', GUARD)
 return {0}

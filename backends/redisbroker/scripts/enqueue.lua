@@ -1,10 +1,10 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   record remembered unique by_key scheduled retry dead lapses leases held line spans rings*
---        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
+-- KEYS   record remembered unique by_key scheduled retry dead lapses leases held key_pieces key_spans rings*
+--        blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets total ids* bodies* options*
---        (total: how many jobs; options, for each but a pending job of normal priority
---        with no names: its number, and priority .. when .. "\n" .. mode .. ttl .. "\n" ..
+--        (total: how many jobs; options, for each job but those of normal priority that are pending at once
+--        and have no keys: its number, and priority .. when .. "\n" .. mode .. ttl .. "\n" ..
 --        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time)
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full (its depth, a slash and the limit), 3 unique key held, 5 full
@@ -35,7 +35,7 @@ if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.
 local room
 if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
--- checks: every job, before the first write
+-- Every job is checked before the first write.
 local created = stamp(up)
 local reply, seen, keys = {0, now}, {}, {}
 local store, ready, line, later, index = {}, {{}, {}, {}, {}}, {}, {}, {}
@@ -47,7 +47,7 @@ local function refuse(i, why, holder)
   reply[n + 1], reply[n + 2], reply[n + 3] = i, why, holder
 end
 
--- accept_named takes a job with options: a time, a priority, names. Most often that is a key alone.
+-- accept_named accepts a job with options: a time, a priority, keys. Mostly that is a partition key alone.
 local KEY_ALONE = 'n\n00\n\n'
 local function accept_named(i, id, options)
   if not q.rules and string.sub(options, 2, 7) == KEY_ALONE and #options > 7 then
@@ -100,14 +100,14 @@ local function accept_named(i, id, options)
   return true
 end
 
--- accept_plain takes a job without.
+-- accept_plain accepts a job without options.
 local function accept_plain(i, id)
   local why, how = too_much(q, bytes, '')
   if why then refuse(i, why, how) else ready[2][#ready[2] + 1] = id end
   return not why
 end
 
--- orderly reports whether an ordered queue can put a job in order.
+-- orderly reports whether a job may be in an ordered queue: it has a key and normal priority.
 local function orderly(options) return options and string.find(options, '^2[^\n]*\n[^\n]*\n[^\n]*\n.') end
 
 local stored, before, ordered = 0, bytes, q.rules and q.rules.ordered > 0
@@ -133,7 +133,7 @@ for i = 1, total do
 end
 if stored == 0 then return reply end
 
--- effects
+-- From here on the script writes.
 for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.bodies[b], unpack(list)) end
 if longest > big then redis.call('HSET', q.record, 'big', longest) end
 redis.call('HINCRBY', q.record, 'bytes', bytes - before)
@@ -141,11 +141,11 @@ redis.call('HINCRBY', q.record, 'enqueued', stored / 2)
 if #held > 0 then redis.call('HSET', q.unique, unpack(held)) end
 if #windows > 0 then redis.call('ZADD', q.lapses, unpack(windows)) end
 if #index > 0 then redis.call('ZADD', q.by_key, unpack(index)) end
-local woken = join(q, line)
+local woken = add_keyed(q, line)
 if #later > 0 then
   local before = next_due(q)
   woken = woken or not before or earliest < before
-  redis.call('ZADD', q.scheduled, unpack(later))
+  add_guarded(q.scheduled, later)
 end
 for p = 1, 4 do
   if #ready[p] > 0 then

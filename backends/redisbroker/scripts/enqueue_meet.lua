@@ -1,9 +1,8 @@
--- enqueue_meet: accept new jobs of one queue, of any kind, of which some do more than
--- to be refused when another job holds their unique key, each on its own, in order:
--- §39 to §41.
+-- enqueue_meet: accept new jobs of one queue, each on its own, in order, where some are not simply
+-- refused when another job holds their unique key: §39 to §41.
 --
--- KEYS   record heads remembered unique by_key scheduled retry dead leases lapses void_turns held line
---        spans rings* blocked thawing active_keys ended_keys key_policies key_rates key_heads ready*
+-- KEYS   record heads remembered unique by_key scheduled retry dead leases lapses void_entries held key_pieces
+--        key_spans rings* blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready*
 --        token bodies*
 -- ARGV   now queues buckets jobs*
 --        (per job: id, body, options as for enqueue; what it does if its key is held, r to replace,
@@ -18,11 +17,11 @@
 -- @include stamp
 -- @include open
 -- @include bodies
--- @include place
+-- @include locate
 -- @include forget
--- @include follow
+-- @include start_behind
 -- @include payload
--- @include cut
+-- @include remove_keyed
 -- @include depth
 
 local q, m = open('paused', 'max_depth', 'void', 'big', 'duplicate_span', 'bytes', 'keyed', 'flow')
@@ -34,13 +33,13 @@ local bytes, ordered = tonumber(m.bytes or 0), q.rules and q.rules.ordered > 0
 local big, depth, room = tonumber(m.big or 0), tonumber(m.max_depth or 0), nil
 if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
--- weigh counts bytes of jobs that came or changed.
+-- weigh adds the bytes of jobs that came or changed.
 local function weigh(n)
   bytes = bytes + n
   redis.call('HINCRBY', q.record, 'bytes', n)
 end
 
--- write stores a body, and notes its size.
+-- write stores a body, and remembers its size.
 local function write(id, body)
   redis.call('HSET', q.bodies[bucket(q, id)], id, body)
   if #body > big then
@@ -49,8 +48,8 @@ local function write(id, body)
   end
 end
 
--- postpone gives a pending or scheduled job another time, as an operator does: f is
--- its index. It returns the job's state and when it is due.
+-- postpone reschedules a pending or scheduled job, as an operator does. f is its index. It returns the
+-- job's state and due time.
 local function postpone(id, f, state, at_entry, at, due)
   if due <= now and (state == PENDING or at <= now) then return state, at end
   local head, priority = redis.call('HGET', q.heads, id), priority_of(f)
@@ -58,20 +57,20 @@ local function postpone(id, f, state, at_entry, at, due)
   if state == SCHEDULED then
     redis.call('ZREM', q.scheduled, at_entry)
   elseif f[KEY] then
-    part_with(q, f[KEY], priority, int(epoch), id)
+    remove_keyed(q, f[KEY], priority, int(epoch), id)
   else
-    redis.call('HINCRBY', q.void_turns, at_entry, 1)
+    redis.call('HINCRBY', q.void_entries, at_entry, 1)
     redis.call('HINCRBY', q.record, 'void', 1)
   end
   state = due > now and SCHEDULED or PENDING
-  redis.call('HSET', q.heads, id, moved(head, epoch + 1, state, '0', 0))
-  place_it(q, id, priority, epoch + 1, f[KEY], state == SCHEDULED and q.scheduled, due)
+  redis.call('HSET', q.heads, id, moved_head(head, epoch + 1, state, '0', 0))
+  put_job(q, id, priority, epoch + 1, f[KEY], state == SCHEDULED and q.scheduled, due)
   return state, state == SCHEDULED and due
 end
 
--- replace gives a job what the new one's handler would read, and a debounced one
--- its time: state, at_entry and due time are those of place. waiting says that it
--- waits behind another job, for which it then is to become what stands there.
+-- replace gives a job what the new job's handler would read and, for a debounce, its time. state,
+-- at_entry and due time are those that locate returned. waiting says that the job waits behind another
+-- one; then the state and time that it is to have change.
 local function replace(to, body, state, at_entry, at, new, what, due, latest, behind)
   local kind, content = content_of(new)
   local other = content_of(body)
@@ -93,14 +92,14 @@ local function replace(to, body, state, at_entry, at, new, what, due, latest, be
   return 10, state .. (at and int(at) or '') .. ':' .. to
 end
 
--- absorb notes that a job replaced another one, and that its ID is not to be used.
+-- absorb records that a job replaced another one, and that its ID is refused from now on.
 local function absorb(id, into)
   local till = int(up + q.span)
   redis.call('HSET', q.remembered, id, till .. '>' .. into)
   redis.call('ZADD', q.lapses, till, 'i' .. id)
 end
 
--- accept stores a job, or says what else became of it.
+-- accept stores a job, or returns what else happened.
 local function accept(id, body, options, meeting)
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
@@ -126,7 +125,7 @@ local function accept(id, body, options, meeting)
     if state then
       why, more = replace(to, other, WAITING, nil, from, new, what, due, latest, holder)
     else
-      local in_state, at_entry, time = place(q, to, (index_of(other)), redis.call('HGET', q.heads, to), redis.call('HGET', q.leases, to))
+      local in_state, at_entry, time = locate(q, to, (index_of(other)), redis.call('HGET', q.heads, to), redis.call('HGET', q.leases, to))
       if in_state == ACTIVE and held_as == '0' and mode == '0' and what ~= 'r' then
         before = holder
       elseif in_state ~= PENDING and in_state ~= SCHEDULED and in_state ~= RETRY then
@@ -162,7 +161,7 @@ local function accept(id, body, options, meeting)
     redis.call('HSET', q.unique, unique, mode .. till .. ':' .. id)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end
-  place_it(q, id, priority, 0, key ~= '' and key, due > now and q.scheduled, due)
+  put_job(q, id, priority, 0, key ~= '' and key, due > now and q.scheduled, due)
 end
 
 local reply = {0, now}

@@ -1,19 +1,19 @@
--- examine_jobs: examine a page of the stored jobs, and whether all that should
--- lead to each does.
+-- examine_jobs: examine a page of the stored jobs, and whether every structure that should lead to a
+-- job does.
 --
--- KEYS   record heads leases cancels lease_counts unique by_key ended_keys line spans active_keys
+-- KEYS   record heads leases cancels lease_counts unique by_key ended_keys key_pieces key_spans active_keys
 --        scheduled retry dead completed cancelled lapses held ready* bodies*
 -- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
---        and turn of each job that must stand in line
+--        and ready entry of each job that must have one
 -- @include clock
 -- @include open
 -- @include examine
 -- @include big
 -- @include holder
 -- @include retention
--- @include standing
+-- @include inspect_job
 -- @include taken
 
 local BYTES = 8388608 -- read in one call, about
@@ -25,7 +25,7 @@ local big = biggest(m.big)
 -- as many pages as its jobs leave room for.
 local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
 
--- unlease takes a job's lease away.
+-- unlease removes a job's lease.
 local function unlease(id, lease)
   local _, _, worker = holder(lease)
   redis.call('HDEL', q.cancels, id)
@@ -37,10 +37,10 @@ local function unlease(id, lease)
   end
 end
 
--- places examines where a job stands beside its home.
+-- places examines which structures have a job beside its home.
 local function places(id, head, s)
   local function extra(where, remove)
-    found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and among ' .. CALLED[where], remove)
+    found('job-in-two-places', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and among ' .. CALLED[where], remove)
   end
   if s.lease and s.home ~= 'leases' then extra('leases', function() unlease(id, s.lease) end) end
   for name, key in pairs({scheduled = q.scheduled, retry = q.retry}) do
@@ -49,10 +49,10 @@ local function places(id, head, s)
   for state, name in pairs(HOME) do
     local key = state == DEAD and q.dead or state == COMPLETED and q.completed or q.cancelled
     if s[name] and s.home ~= name then
-      if s.home == 'ready' and in_line(q, s) == false then
+      if s.home == 'ready' and is_ready(q, s) == false then
         s.home = name
-        found('head-differs', id, 'it stands among ' .. CALLED[name] .. ' and nowhere else, and its head says another state', function()
-          redis.call('HSET', q.heads, id, moved(head, s.epoch, state, int(tonumber(s[name])), 0))
+        found('head-differs', id, 'it is among ' .. CALLED[name] .. ' and nowhere else, and its head says another state', function()
+          redis.call('HSET', q.heads, id, moved_head(head, s.epoch, state, int(tonumber(s[name])), 0))
         end)
       else
         extra(name, function()
@@ -104,7 +104,7 @@ local function of_key(id, s)
       function() redis.call('ZADD', right, 0, e) end)
   end
   for _, set in ipairs({q.by_key, q.ended_keys}) do
-    if set ~= right and redis.call('ZSCORE', set, e) and (right or in_line(q, s)) then
+    if set ~= right and redis.call('ZSCORE', set, e) and (right or is_ready(q, s)) then
       found('key-entry-without-job', id, 'the index of keys leads to it as to one in another state', function()
         redis.call('ZREM', set, e)
       end)
@@ -114,9 +114,9 @@ end
 
 
 local function examine(id, body, head, lease)
-  local s = standing(q, id, body, head, lease)
+  local s = inspect_job(q, id, body, head, lease)
   places(id, head, s)
-  if s.home == 'ready' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+  if s.home == 'ready' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.ready_entry end
   local size = math.max(#body - 8, head and #head or 0)
   if size > big then
     found('size-bound-exceeded', id, 'it has ' .. size .. ' bytes, the queue\'s record says ' .. big .. ' at most', function()
@@ -159,16 +159,14 @@ repeat
     local id, body = field[1], field[2]
     local right = bucket(q, id)
     read = read + #body
-    if id == '' then
-      records = records - 1
-    elseif right ~= b then
+    if right ~= b then
       found('body-in-wrong-bucket', id, 'it is stored in b' .. (b - 1) .. ' and belongs into b' .. (right - 1), function()
         redis.call('HDEL', q.bodies[b], id)
         redis.call('HSETNX', q.bodies[right], id, body)
       end)
     end
-    -- One that belongs into a bucket behind this is met there again, once moved.
-    if id ~= '' and (right == b or right < b and fixing) then
+    -- One that belongs into a bucket behind this is met there again, once moved_head.
+    if right == b or right < b and fixing then
       examine(id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
     end
   end

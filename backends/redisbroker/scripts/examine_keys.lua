@@ -1,23 +1,22 @@
--- examine_keys: examine a page of the lines of jobs with a key, of what is counted of them,
--- of the active jobs of keys, of those that ended, of blocked keys, of heads of keys, or of
--- policies of keys.
+-- examine_keys: examine a page of the ready entries of keys, of their counts, of the active jobs of keys,
+-- of those that ended, of blocked keys, of heads of keys, or of policies of keys.
 --
--- KEYS   record heads leases by_key ended_keys scheduled retry dead completed cancelled held line
---        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
+-- KEYS   record heads leases by_key ended_keys scheduled retry dead completed cancelled held key_pieces
+--        key_spans rings* blocked rechecked active_keys key_policies key_rates key_heads ready* token
 --        bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "line", "spans", "slots", "ended keys", "blocked", "key heads", "policies"; most:
 --        records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID or key, what is
---        wrong, 1 if repaired, why not}; told is, for "line": the creation time, priority and turn
+--        wrong, 1 if repaired, why not}; told is, for "line": the creation time, priority and entry
 --        of each job seen
 -- @include clock
 -- @include open
 -- @include examine
 -- @include pages
 -- @include holder
--- @include standing
--- @include cut
+-- @include inspect_job
+-- @include remove_keyed
 -- @include wake
 
 local q, m = open('paused', 'flow', 'thaw_again')
@@ -27,20 +26,20 @@ read_limits(q, m.flow)
 
 local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
-local function look(id, body) return standing(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
+local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
--- seated reports whether a key with a pending job of a priority stands where claims
--- and those that make room look for it.
+-- seated reports whether a key with a pending job of a priority is in its ring, or among the blocked
+-- keys.
 local function seated(key, p)
-  return redis.call('ZSCORE', q.rings[p], key) or redis.call('ZSCORE', q.blocked, key) or redis.call('ZSCORE', q.thawing, key)
+  return redis.call('ZSCORE', q.rings[p], key) or redis.call('ZSCORE', q.blocked, key) or redis.call('ZSCORE', q.rechecked, key)
 end
 
 local function reseat(key)
   redis.call('ZREM', q.blocked, key)
-  if seat(q, key, own_rules(q, {key})[1]) then wake(q) end
+  if admit(q, key, own_rules(q, {key})[1]) then wake(q) end
 end
 
--- examine_piece examines the turns in a piece of a line.
+-- examine_piece examines the ready entries in a piece.
 local function examine_piece(field, piece)
   local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
   local head, tail = 1, 0
@@ -48,20 +47,20 @@ local function examine_piece(field, piece)
   number = tonumber(number)
   if not p or number < head or number > tail then
     found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
-      redis.call('HDEL', q.line, field)
+      redis.call('HDEL', q.key_pieces, field)
     end)
     return
   end
   for t in string.gmatch(piece, '[^\n]+') do
-    local id = id_of_turn(t)
+    local id = id_of_ready(t)
     local body = body_of(id)
     local s = body and look(id, body)
-    local function remove() cut(q, key, p, t) end
+    local function remove() remove_ready(q, key, p, t) end
     if not body or s.key ~= key then
       found('entry-without-job', id, 'it stands in line and is not stored with that key', remove)
     elseif s.home ~= 'ready' then
       found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
-    elseif s.turn ~= t or int(s.priority) ~= p then
+    elseif s.ready_entry ~= t or int(s.priority) ~= p then
       found('entry-of-other-epoch', id, 'its turn in line is of another epoch or priority', remove)
     else
       told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. t
@@ -79,20 +78,20 @@ end
 
 local PIECES = 1000 -- of a line that are looked at to count its jobs
 
--- examine_span examines whether as many jobs stand in a line as are counted.
+-- examine_span examines whether a key has as many ready entries as are counted.
 local function examine_span(field, text)
   local span, n, fields = span_of(text), 0, {}
   local head, tail = ends_of(span)
   if tail - head >= PIECES then return end
   for number = head, tail do fields[#fields + 1] = piece_field(field, number) end
   if #fields > 0 then
-    for _, piece in ipairs(redis.call('HMGET', q.line, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
+    for _, piece in ipairs(redis.call('HMGET', q.key_pieces, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
   end
   if n == span.n and n > 0 then return examine_listing(string.sub(field, 2)) end
   local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
   found('key-count-differs', string.sub(field, 2), what, function()
     span.n = n
-    if n == 0 then clear_line(q, field, span) else redis.call('HSET', q.spans, field, span_text(span)) end
+    if n == 0 then clear_pieces(q, field, span) else redis.call('HSET', q.key_spans, field, span_text(span)) end
   end)
 end
 
@@ -116,7 +115,7 @@ local function examine_ended(e)
   end)
 end
 
-local to_thaw = m.thaw_again and redis.call('EXISTS', q.thawing) == 1 -- claims will look at all that are blocked
+local to_thaw = m.thaw_again and redis.call('EXISTS', q.rechecked) == 1 -- claims will look at all that are blocked
 local function examine_blocked(key, at)
   if select(2, pending_of(q, key)) == 0 then
     found('key-without-turn', key, 'it is kept back, and has no pending jobs', function() redis.call('ZREM', q.blocked, key) end)
@@ -136,9 +135,9 @@ local function examine_head(key, head)
   end)
 end
 
--- A page by name of a set whose members all have the same score.
+-- A page, by name, of a set whose members all have the same score.
 local by_name = {slots = {q.active_keys, examine_slot}, ['ended keys'] = {q.ended_keys, examine_ended}}
-local by_field = {line = {q.line, examine_piece}, spans = {q.spans, examine_span}, ['key heads'] = {q.key_heads, examine_head},
+local by_field = {line = {q.key_pieces, examine_piece}, spans = {q.key_spans, examine_span}, ['key heads'] = {q.key_heads, examine_head},
   policies = {q.key_policies, examine_listing}}
 if by_name[part] then
   local set, examine_one = unpack(by_name[part])

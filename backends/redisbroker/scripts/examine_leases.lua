@@ -1,9 +1,9 @@
--- examine_leases: examine a page of leases, of held jobs, of requests to cancel,
--- or of what is noted of workers.
+-- examine_leases: examine a page of leases, of held jobs, of requests to cancel, or of what is stored
+-- about workers.
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed by_key scheduled retry dead lapses held line spans rings* blocked thawing active_keys
---        key_policies key_rates key_heads ready* token bodies*
+--        unreclaimed by_key scheduled retry dead lapses held key_pieces key_spans rings* blocked rechecked active_keys
+--        key_policies key_rates key_heads ready* token group_ends group_counts bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;
 --        repair: 1 to repair)
@@ -14,9 +14,9 @@
 -- @include examine
 -- @include worker
 -- @include head
--- @include place
+-- @include locate
 -- @include bodies
--- @include line_up
+-- @include append_ready
 -- @include wake
 
 local MINUTE = 60000000
@@ -28,7 +28,7 @@ read_limits(q, m.flow)
 
 local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
 
--- let_go frees the slot of a key that a lease held, by its index or that of the body.
+-- let_go removes an active job from those of its key, which the index of the lease or body names.
 local function let_go(id, lease, body)
   local index = string.match(lease, '\n(.*)$') or ''
   local key = parse_index(index)[KEY] or body and parse_index((index_of(body)))[KEY]
@@ -50,8 +50,8 @@ local function examine_lease(id, lease)
       redis.call('HDEL', q.leases, id)
       let_go(id, lease, body)
       if not body or state == COMPLETED or state == DEAD or state == CANCELLED then return end
-      redis.call('HSET', q.heads, id, moved(head, at + 1, PENDING, '0', 1))
-      line_up(q, parse_index((index_of(body))), int(at + 1), id)
+      redis.call('HSET', q.heads, id, moved_head(head, at + 1, PENDING, '0', 1))
+      append_ready(q, parse_index((index_of(body))), int(at + 1), id)
       wake(q)
     end)
   elseif not body then
@@ -67,14 +67,16 @@ local function examine_lease(id, lease)
     return -- examine_jobs.lua finds that
   elseif not waiting and not known(worker) and redis.call('HEXISTS', q.workers, worker) == 0 then
     found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()
-      bury(q, worker)
+      end_worker(q, worker)
       redis.call('HSET', q.unreclaimed, worker, int(up))
+      redis.call('HINCRBY', q.group_counts, worker, 1)
+      redis.call('ZADD', q.group_ends, int(up), worker) -- renewals of others say that there is something to reclaim
       redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- at most; a reclaim looks through all
       redis.call('HSET', q.record, 'scan', '0')
     end)
   elseif tonumber(epoch) ~= at then
     found('lease-of-other-epoch', id, 'its lease is of epoch ' .. epoch .. ', it is at ' .. int(at), function()
-      redis.call('HSET', q.heads, id, moved(head, tonumber(epoch), waiting and WAITING or ACTIVE, '0', 0))
+      redis.call('HSET', q.heads, id, moved_head(head, tonumber(epoch), waiting and WAITING or ACTIVE, '0', 0))
     end)
   end
 end
@@ -83,9 +85,9 @@ local function examine_held(id)
   local lease = redis.call('HGET', q.leases, id)
   local function remove() redis.call('HDEL', q.held, id) end
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 0 then
-    found('entry-without-job', id, 'it stands among the held jobs and is not stored', remove)
+    found('entry-without-job', id, 'it is among the held jobs and is not stored', remove)
   elseif not lease or not string.find(lease, '^%d+:\n') then
-    found('job-in-two-places', id, 'it stands among the held jobs and is not held', remove)
+    found('job-in-two-places', id, 'it is among the held jobs and is not held', remove)
   end
 end
 

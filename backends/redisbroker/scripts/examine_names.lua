@@ -1,8 +1,8 @@
--- examine_names: examine a page of unique keys, of remembered IDs, of the index
--- of keys, or of what lapses.
+-- examine_names: examine a page of unique keys, of remembered IDs, of the index by key, or of what
+-- lapses.
 --
 -- KEYS   record heads leases ended_workers unique by_key remembered scheduled retry dead completed
---        cancelled lapses key_policies ended_keys held line spans rings* blocked thawing active_keys
+--        cancelled lapses key_policies ended_keys held key_pieces key_spans rings* blocked rechecked active_keys
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "unique keys", "remembered", "keys", "lapses"; most: records; repair: 1 to repair)
@@ -13,8 +13,8 @@
 -- @include examine
 -- @include pages
 -- @include holder
--- @include standing
--- @include follow
+-- @include inspect_job
+-- @include start_behind
 
 local q, m = open('paused', 'flow')
 if q.refused then return q.refused end
@@ -35,14 +35,14 @@ local function examine_unique(key, held)
   end
   local function free_key()
     redis.call('HDEL', q.unique, key)
-    follow(q, key, id, next)
+    start_behind(q, key, id, next)
   end
   local body = id and body_of(id)
   if not body then
     found('unique-key-of-missing-job', id or key, 'the unique key ' .. key .. ' is held, and not by a job that is stored', free_key)
     return
   end
-  local s = standing(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
+  local s = inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
   if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'leases' and s.state ~= WAITING then
     found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
   end

@@ -3,15 +3,15 @@
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
---        cancelled lapses void_turns held line spans rings* blocked thawing active_keys ended_keys
---        key_policies key_rates key_heads ready* token quiet bodies*
+--        cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys ended_keys
+--        key_policies key_rates key_heads ready* token idle_hint bodies*
 -- ARGV   now queues buckets part cursor most repair before
 --        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
 --        told held before)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "record": "type" when the
---        queue cannot be looked at any further; for "token": the next job in
---        each line while the token is missing
+--        queue cannot be examined any further; for "token": the next entry or
+--        key of each priority while the token is missing
 -- @include clock
 -- @include open
 -- @include examine
@@ -24,13 +24,12 @@ if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
 
-local guard = string.rep('\0', 65)
 if part == 'token' then
   local ready, turns = -tonumber(m.void or 0), {}
   for p = 1, 4 do
     local first_key, second_key = unpack(redis.call('ZRANGE', q.rings[p], 0, 1))
     if first_key == '' then first_key = second_key end
-    if not first_key or first_key == guard then first_key = '' end
+    if is_guard(first_key) then first_key = '' end
     ready = ready + redis.call('LLEN', q.ready[p]) + (first_key ~= '' and 1 or 0)
     turns[p] = (redis.call('LINDEX', q.ready[p], -1) or '') .. first_key
   end
@@ -43,14 +42,14 @@ if part == 'token' then
 end
 
 local kinds = {
-  {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'tq', q.quiet, 'string'},
-  {'h', q.heads, 'hash'}, {'v', q.void_turns, 'hash'},
+  {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'tq', q.idle_hint, 'string'},
+  {'h', q.heads, 'hash'}, {'v', q.void_entries, 'hash'},
   {'a', q.leases, 'hash'}, {'c', q.cancels, 'hash'}, {'o', q.held, 'hash'}, {'z', q.scheduled, 'zset'}, {'y', q.retry, 'zset'},
   {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
   {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},
   {'s', q.workers, 'hash'}, {'wi', q.worker_infos, 'hash'}, {'w', q.lease_ends, 'zset'}, {'k', q.lease_counts, 'hash'},
-  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.line, 'hash'}, {'ks', q.spans, 'hash'},
-  {'kb', q.blocked, 'zset'}, {'kd', q.thawing, 'zset'}, {'ka', q.active_keys, 'zset'}, {'ke', q.ended_keys, 'zset'},
+  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.key_pieces, 'hash'}, {'ks', q.key_spans, 'hash'},
+  {'kb', q.blocked, 'zset'}, {'kd', q.rechecked, 'zset'}, {'ka', q.active_keys, 'zset'}, {'ke', q.ended_keys, 'zset'},
   {'kp', q.key_policies, 'hash'}, {'kr', q.key_rates, 'hash'}, {'kh', q.key_heads, 'hash'},
 }
 for p = 1, 4 do
@@ -73,17 +72,21 @@ end
 if told[1] then return answer('') end
 
 local function guarded(name, key, set)
-  if set and redis.call('ZSCORE', key, guard) or not set and redis.call('HEXISTS', key, '') == 1 then return end
+  if set and redis.call('ZSCORE', key, GUARD) or not set and redis.call('HEXISTS', key, '') == 1 then return end
   found('guard-missing', name, 'the key ' .. name .. ' lacks its guard', function()
-    if set then redis.call('ZADD', key, '+inf', guard) else redis.call('HSET', key, '', guard) end
+    if set then redis.call('ZADD', key, '+inf', GUARD) else redis.call('HSET', key, '', GUARD) end
   end)
 end
-for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}, {'kl', q.line}, {'ks', q.spans}}) do
+local always = {{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}, {'kl', q.key_pieces}, {'ks', q.key_spans}}
+for _, kind in ipairs(always) do
   guarded(kind[1], kind[2])
 end
-for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
-for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
-for p = 1, 4 do guarded('k' .. p, q.rings[p], true) end
+guarded('w', q.lease_ends, true)
+local while_used = {{'z', q.scheduled}, {'y', q.retry}}
+for p = 1, 4 do while_used[p + 2] = {'k' .. p, q.rings[p]} end
+for _, kind in ipairs(while_used) do
+  if redis.call('EXISTS', kind[2]) == 1 then guarded(kind[1], kind[2], true) end
+end
 
 local flow = digest(q)
 if flow ~= m.flow then

@@ -1,26 +1,43 @@
--- extend: renew a worker in queues where nothing else is to be told, as mostly.
+-- extend: count a worker's leases queue by queue and, where all queues of a group that it serves are
+-- given, extend them: from now on renew.lua extends them together.
 --
--- KEYS   record lease_ends lease_counts unreclaimed cancels   (a block for each queue)
--- ARGV   now queues buckets* worker lease   (lease: in µs)
+-- KEYS   record lease_ends lease_counts workers unreclaimed cancels group_ends group_news
+--        (a block for each queue)
+-- ARGV   now queues buckets* worker lease all searched
+--        (lease: in µs; all: 1 when these are all queues of the worker in one group; searched: as
+--        in renew.lua)
 -- Reply  {0, now, when the next leases run out or -1, then per queue: leases held, or -1 where
---        nothing was done and renew.lua has to be asked}
+--        register.lua has to be asked: the worker is not registered there, or has news}
 -- @include clock
 -- @include open
+-- @include group
 
-local worker, till = args.worker, int(up + tonumber(args.lease))
-local reply, lapse, removed = {0, now, -1}, math.huge, false
+local worker, till, all = args.worker, int(up + tonumber(args.lease)), args.all == '1'
+local reply, registered, news, group = {0, now, -1}, true, false, nil
 for i = 1, tonumber(args.queues) do
   local q = open()
   reply[i + 3] = -1
-  if not q.refused and redis.call('EXISTS', q.unreclaimed, q.cancels) == 0 then
+  if q.refused and q.refused[1] == NEWER then
+    news = true
+  elseif q.refused or redis.call('HEXISTS', q.workers, worker) == 0 then
+    registered = false
+  else
     -- A full store refuses a script that begins with anything but a removal.
-    if not removed then redis.call('ZREM', q.lease_ends, '') end
-    removed = true
-    if redis.call('ZADD', q.lease_ends, 'XX', 'CH', till, worker) == 1 then
-      reply[i + 3] = tonumber(redis.call('HGET', q.lease_counts, worker) or -1)
-      lapse = math.min(lapse, tonumber(redis.call('ZRANGE', q.lease_ends, 0, 0, 'WITHSCORES')[2]))
+    if not group then redis.call('ZREM', q.lease_ends, '') end
+    group = q
+    if all then redis.call('ZADD', q.lease_ends, till, worker) end
+    if redis.call('EXISTS', q.unreclaimed, q.cancels) > 0 then
+      news = true
+    else
+      reply[i + 3] = tonumber(redis.call('HGET', q.lease_counts, worker) or 0)
     end
   end
 end
-if lapse < math.huge then reply[3] = lapse end
+if group and all then
+  local q = group
+  -- The time of the group is never before that of a queue, also where one has ended the worker.
+  redis.call('ZADD', q.group_ends, registered and 'CH' or 'XX', till, worker)
+  if registered and not news then redis.call('SREM', q.group_news, worker) end
+  reply[3] = next_lapse(q, args.searched)
+end
 return reply

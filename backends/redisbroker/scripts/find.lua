@@ -1,6 +1,6 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   record heads leases cancels by_key active_keys ended_keys line spans scheduled retry dead completed cancelled
+-- KEYS   record heads leases cancels by_key active_keys ended_keys key_pieces key_spans scheduled retry dead completed cancelled
 --        held ready* bodies*
 -- ARGV   now queues buckets most trimmed begins text type how cursor selection*
 --        (most: jobs examined; trimmed: 1 to leave payloads out; begins, text, type: what the jobs have
@@ -16,7 +16,7 @@
 -- @include fit
 -- @include read
 -- @include holder
--- @include place
+-- @include locate
 -- @include pages
 
 local q, m = open('big')
@@ -25,8 +25,7 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
--- page looks up no more than so many jobs, of a page of n: their IDs, and the
--- cursor behind them.
+-- page returns the IDs of a page of n jobs, looking at no more than most, and the next cursor.
 local function page(most)
   if how == 'ids' then
     local from, some = first.selection + tonumber(cursor), {}
@@ -50,7 +49,7 @@ local function page(most)
   return some, behind
 end
 
--- has_what reports whether the head of a job may be one of those that are asked for.
+-- has_what reports whether the head of a job may match what is asked for.
 local function has_what(head)
   if args.begins .. args.text == '' then return true end
   local semicolon = head and string.find(head, ';', 1, true)
@@ -58,8 +57,8 @@ local function has_what(head)
     and string.find(head, args.text, semicolon + 1, true)
 end
 
--- chosen returns the IDs with such heads, and the place of each among the others. What
--- it reads at once has room.
+-- chosen returns the IDs with such heads, and the index of each among the others. It reads no more at
+-- once than there is room for.
 local function chosen(ids)
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
   for from = 1, #ids, step do
@@ -89,8 +88,7 @@ end
 local reply = {0, now, behind}
 if #ids == 0 then return reply end
 
--- without_payload cuts a body of version 1 before its payload, field 3, which
--- is its last.
+-- without_payload cuts off the payload of a body of version 1, which is its last field.
 local function without_payload(body)
   if string.byte(body, 9) ~= 1 then return body end
   local _, i = index_of(body)
@@ -113,7 +111,7 @@ local seen = {}
 for i, id in ipairs(ids) do
   local body = stored[i]
   if body and string.find(body, args.type, 1, true) and not (listed and seen[id]) then
-    local state, _, at = place(q, id, index_of(body), heads[i], leases[i])
+    local state, _, at = locate(q, id, index_of(body), heads[i], leases[i])
     if not listed or state == listed then
       local worker = ''
       if state == WAITING then

@@ -1,6 +1,6 @@
 -- keys: describe keys of a queue, those named or a page of all.
 --
--- KEYS   record dead by_key leases held line spans active_keys key_policies key_rates key_heads
+-- KEYS   record dead by_key leases held key_pieces key_spans active_keys key_policies key_rates key_heads
 --        bodies*
 -- ARGV   now queues buckets most cursor names*   (cursor: the last key of the page before)
 -- Reply  {0, now, cursor, then per key: its name, pending, active and all jobs that have not ended
@@ -17,7 +17,7 @@ if q.refused then return q.refused end
 read_limits(q, m.flow)
 local most, names, behind = tonumber(args.most), {unpack(ARGV, first.names)}, ''
 
--- next_key is the first key behind another that has jobs, or a policy.
+-- next_key returns the first key behind another that has jobs or a policy.
 local function next_key(after)
   local from = after == '' and '-' or '(' .. after .. '\1'
   local found = redis.call('ZRANGE', q.by_key, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
@@ -44,7 +44,7 @@ for i, key in ipairs(names) do
   local pending, sum = pending_of(q, key)
   local next_one = may.ready and may.head
   for p = 1, 4 do
-    if not next_one and pending[p] > 0 then next_one = id_of_turn(first_turn(q, key, p) or '') end
+    if not next_one and pending[p] > 0 then next_one = id_of_ready(first_ready(q, key, p) or '') end
   end
   if next_one then created = string.sub(bodies(q, {next_one})[1] or '', 1, 8) end
   for _, v in ipairs({key, sum, active, sum + count_of(q.by_key, key), created,

@@ -1,4 +1,4 @@
--- mark: read, take, keep, set or drop a mark, or remove marks that lapsed. A
+-- mark: read, take, keep, set or drop a mark, or remove lapsed marks. A
 -- mark is stored as fence .. "," .. until .. "," .. owner .. "\n" .. value. The
 -- counter fences outlives every mark.
 --

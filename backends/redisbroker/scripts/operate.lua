@@ -1,28 +1,28 @@
--- operate: apply operators' decisions, each to the job as it was looked at.
+-- operate: apply operators' decisions, each if the job is still as they saw it.
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
---        completed cancelled lapses void_turns held line spans rings* blocked thawing active_keys
---        ended_keys key_policies key_rates key_heads ready* token bodies*
+--        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
+--        ended_keys key_policies key_rates key_heads ready* token group_news bodies*
 -- ARGV   now queues buckets channel jobs*
 --        (channel: for events, with "c" behind it that for cancellations; per job: id, its state,
 --        its epoch, its index, what to do, its new counts and tail, an argument.
 --        What to do is: ask an active job to cancel; cancel, whose argument is its retention;
---        delete; leave, which deletes what is elsewhere now; redrive; reschedule, whose argument
+--        delete; leave, which deletes a job that is in another store now; redrive; reschedule, whose argument
 --        is "n", "d" .. delay or "a" .. time; note, which writes a new tail in the same epoch,
 --        with "1" when it is suppressed; edit, whose argument is its payload; hold, whose
---        argument is for whom; unhold)
--- Reply  {0, now, then per job: its new state, or CHANGED since it was looked at,
---        or KEY_HELD by another job, or UNREADABLE, of its body; the holder}
+--        argument is the holder; unhold)
+-- Reply  {0, now, then per job: its new state, or CHANGED if it is not as they
+--        saw it, or KEY_HELD by another job, or UNREADABLE for its body; the holder}
 -- @include clock
 -- @include open
 -- @include bodies
 -- @include holder
--- @include place
+-- @include locate
 -- @include finish
 -- @include event
--- @include place_it
+-- @include put_job
 -- @include payload
--- @include cut
+-- @include remove_keyed
 -- @include taken
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
@@ -34,13 +34,13 @@ local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in oper
 local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
--- leave takes a job out of the structure of its state. Its turn in a ready
--- list stays, and is noted to be void: listings count turns.
+-- leave removes a job from the structure of its state. Its entry in a ready list stays and is counted as
+-- void: the cursors of listings count entries.
 local function leave(id, state, entry, epoch, key)
   if state == PENDING and key then
-    part_with(q, key, entry, int(epoch), id)
+    remove_keyed(q, key, entry, int(epoch), id)
   elseif state == PENDING then
-    redis.call('HINCRBY', q.void_turns, entry, 1)
+    redis.call('HINCRBY', q.void_entries, entry, 1)
     redis.call('HINCRBY', q.record, 'void', 1)
   elseif state == WAITING then
     redis.call('HDEL', q.leases, id)
@@ -52,7 +52,7 @@ local function leave(id, state, entry, epoch, key)
   end
 end
 
--- key_taken takes a dead job's unique key again; it returns who else holds it.
+-- key_taken gives a dead job its unique key again, or returns who holds it.
 local function key_taken(id, index)
   local key = index[UNIQUE_KEY]
   if not key or index[UNIQUE_MODE] then return nil end
@@ -79,7 +79,7 @@ local function edit(id, state, epoch, payload)
   return state
 end
 
--- weigh counts the bytes of a job that comes (1) to those that wait, or goes (-1).
+-- weigh adds the bytes of a job to those that wait (1), or subtracts them (-1).
 local function weigh(id, sign)
   local n = redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
   if n > 0 then redis.call('HINCRBY', q.record, 'bytes', sign * n) end
@@ -94,10 +94,11 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
   if what == 'ask' then
     local _, _, worker = holder(redis.call('HGET', q.leases, id))
     redis.call('HSET', q.cancels, id, worker)
+    redis.call('SADD', q.group_news, worker)
     redis.pcall('PUBLISH', channel .. 'c', id)
     return state
   elseif what == 'delete' or what == 'leave' then
-    unhold(q, index, id)
+    release_unique(q, index, id)
     if not ended(state) then weigh(id, -1) end
     leave(id, state, at_entry, epoch, key)
     forget(q, index, id, what == 'leave' and epoch)
@@ -152,7 +153,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
   end
   leave(id, state, at_entry, epoch, key)
   redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
-  place_it(q, id, priority, epoch + 1, key, set, at, what == 'unhold')
+  put_job(q, id, priority, epoch + 1, key, set, at, what == 'unhold')
   return to
 end
 
@@ -162,7 +163,7 @@ for at = first.jobs, #ARGV, 7 do
   local head, result, other = redis.call('HGET', q.heads, id), CHANGED, nil
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
-    local now_in, at_entry, due_at = place(q, id, index, head, redis.call('HGET', q.leases, id))
+    local now_in, at_entry, due_at = locate(q, id, index, head, redis.call('HGET', q.leases, id))
     if now_in == state then
       result, other = apply(id, state, epoch, at_entry, parse_index(index), what, rest, argument, due_at)
     end

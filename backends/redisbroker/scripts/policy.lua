@@ -1,7 +1,6 @@
--- policy: change fields of a queue's policy, or of that of one of its keys, and read
--- all of it.
+-- policy: change rules of a queue's policy, or of one of its keys, and read all of them.
 --
--- KEYS   record plain scheduled retry dead leases held by_key line spans rings* blocked thawing
+-- KEYS   record plain scheduled retry dead leases held by_key key_pieces key_spans rings* blocked rechecked
 --        active_keys key_policies key_rates key_heads ready* token
 -- ARGV   now queues buckets key how_many rules*
 --        (key: whose policy it is, empty for the queue; the names of so many rules, then per
@@ -9,7 +8,7 @@
 -- Reply  {0, now, the number of each rule}
 -- @include clock
 -- @include open
--- @include line
+-- @include rings
 -- @include wake
 -- @include digest
 -- @include sums
@@ -20,7 +19,7 @@ local key, behind = args.key, first.rules + args.how_many
 local changes = #ARGV >= behind
 read_limits(q, m.flow)
 
--- change_key sets rules of the key's own policy, which is there while it has one.
+-- change_key sets rules of the key's own policy, which exists while a rule is set.
 local function change_key()
   local stored, texts, some = redis.call('HGET', q.key_policies, key), {}, false
   local own = numbers(stored or '', OWN)
@@ -41,17 +40,17 @@ local function change_key()
   end
 end
 
--- thaw has claims look again at all keys that were blocked by the rules before.
-local function thaw()
+-- recheck has claims look again at all keys that were blocked by the rules before.
+local function recheck()
   if redis.call('EXISTS', q.blocked) == 0 then return end
-  if redis.call('EXISTS', q.thawing) == 1 then
+  if redis.call('EXISTS', q.rechecked) == 1 then
     redis.call('HSET', q.record, 'thaw_again', 1)
   else
-    redis.call('RENAME', q.blocked, q.thawing)
+    redis.call('RENAME', q.blocked, q.rechecked)
   end
 end
 
--- digested writes what other scripts read of the rules, and reads it.
+-- digested writes the rules as other scripts read them, and reads them.
 local function digested()
   local flow = digest(q)
   write_digest(q, flow)
@@ -70,9 +69,9 @@ elseif changes then
   digested()
   if before ~= SKIP and q.rules and q.rules.ordered == SKIP then redis.call('HINCRBY', q.record, 'skips', 1) end
   if not q.rules or q.rules.ordered == 0 then redis.call('DEL', q.key_heads) end
-  thaw()
+  recheck()
 end
--- A rate that is set again later begins anew.
+-- A rate that is set again later starts from zero.
 local r = q.rules
 if changes then
   if not r or r.rate == 0 then redis.call('HDEL', q.record, 'bucket') end
@@ -91,7 +90,7 @@ if q.paused then
 elseif changes then
   local ready = tonumber(m.keyed or 0) - tonumber(m.void or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
-  -- Claims that wait learnt of no due time while the queue was paused.
+  -- Claims that wait were told no due time while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}

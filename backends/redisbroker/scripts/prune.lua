@@ -1,7 +1,7 @@
--- prune: remove what retention no longer keeps, and what else has lapsed.
+-- prune: remove records whose retention is over, and whatever else has lapsed.
 --
 -- KEYS   record plain unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
---        completed cancelled lapses void_turns leases held line spans rings* blocked thawing active_keys
+--        completed cancelled lapses void_entries leases held key_pieces key_spans rings* blocked rechecked active_keys
 --        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets most   (most: records examined)
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
@@ -11,7 +11,7 @@
 -- @include read
 -- @include forget
 -- @include head
--- @include turn
+-- @include ready_entry
 -- @include sums
 
 local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept', 'paused', 'flow')
@@ -62,7 +62,7 @@ if n > 0 then redis.call('ZREM', q.lapses, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
 budget = budget - n
 
--- over is how many of the earliest jobs of a count are too many.
+-- over returns how many of a number of jobs are above a cap.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
 local cap = tonumber(m.keep_completed_count or 0)
@@ -110,9 +110,8 @@ if #records > 0 then
   if write_keys(q) then wake(q) end
 end
 
--- sweep_rates drops what was counted of the rates of some keys, where that makes no
--- difference any more: nothing was started for so long that all may start that a pause
--- saves up, or there is no rate.
+-- sweep_rates removes counts of keys' rates that make no difference any more: the key has started
+-- nothing for so long that its whole burst is free, or has no rate.
 local RATES = 100
 local function sweep_rates()
   local scan = redis.call('HSCAN', q.key_rates, redis.call('HGET', q.record, 'rates_swept') or '0', 'COUNT', RATES)
@@ -130,12 +129,11 @@ local function sweep_rates()
 end
 if redis.call('EXISTS', q.key_rates) == 1 then sweep_rates() end
 
--- sweep takes void turns out of the ready lists, once they are more than half of
--- the valid ones: a slice of a list in each call, from the side of the next, of
--- turns that are not too far from there for a list. It reports whether more calls
--- may help.
+-- sweep removes void entries from the ready lists, once they are more than half as many as the valid
+-- ones: in each call a slice of one list, from the end that claims take from, and not so far from it
+-- that a list is slow. It reports whether more calls may help.
 local LONG_WALK = 100000
-local VOID = '\2' -- no turn
+local VOID = '\2' -- no entry
 local function sweep()
   local void, lengths, all = tonumber(m.void or 0), {}, 0
   for p = 1, 4 do
@@ -148,16 +146,16 @@ local function sweep()
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= LONG_WALK) do p, passed = p + 1, 0 end
   if p > 4 then return false end -- and the next call begins anew
-  local turns, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
-  for i, t in ipairs(turns) do fields[i] = p .. t end
-  local counts = redis.call('HMGET', q.void_turns, unpack(fields))
-  for i = #turns, 1, -1 do
+  local entries, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
+  for i, t in ipairs(entries) do fields[i] = p .. t end
+  local counts = redis.call('HMGET', q.void_entries, unpack(fields))
+  for i = #entries, 1, -1 do
     local field = fields[i]
     local times = left[field] or tonumber(counts[i] or 0)
     if times > 0 then
       left[field] = times - 1
-      if times == 1 then redis.call('HDEL', q.void_turns, field) else redis.call('HINCRBY', q.void_turns, field, -1) end
-      redis.call('LSET', q.ready[p], int(-passed - 1 - (#turns - i)), VOID)
+      if times == 1 then redis.call('HDEL', q.void_entries, field) else redis.call('HINCRBY', q.void_entries, field, -1) end
+      redis.call('LSET', q.ready[p], int(-passed - 1 - (#entries - i)), VOID)
       gone = gone + 1
     end
   end
@@ -165,20 +163,25 @@ local function sweep()
     redis.call('LREM', q.ready[p], -gone, VOID)
     redis.call('HINCRBY', q.record, 'void', -gone)
   end
-  redis.call('HSET', q.record, 'swept', p .. ',' .. int(passed + #turns - gone))
+  redis.call('HSET', q.record, 'swept', p .. ',' .. int(passed + #entries - gone))
   return true
 end
 
--- weigh_nothing puts right how many bytes wait, where nothing waits: what a repair
--- removed was not weighed.
-local function weigh_nothing()
+-- reset_bytes corrects the bytes of jobs that wait when none waits: repairs do not count what they remove.
+local function reset_bytes()
   local waiting = tonumber(redis.call('HGET', q.record, 'bytes') or 0) + (tonumber(redis.call('GET', q.plain) or 0) or 0) % JOB
-  if waiting == 0 or redis.call('ZCARD', q.scheduled) + redis.call('ZCARD', q.retry) > 2 or
+  if waiting == 0 or without_guard(q.scheduled) + without_guard(q.retry) > 0 or
     redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.held) > 0 or any_keyed(q) then return end
   add_plain()
   redis.call('HDEL', q.record, 'bytes')
 end
-weigh_nothing()
+reset_bytes()
+
+-- A guard that is alone is removed, so that an empty queue takes little memory.
+for _, set in ipairs({q.scheduled, q.retry, q.rings[1], q.rings[2], q.rings[3], q.rings[4]}) do
+  if redis.call('ZCARD', set) == 1 then redis.call('ZREM', set, GUARD) end
+end
+
 local swept = budget > 0 and room > 0 and sweep()
 local more = budget <= 0 or room <= 0 or swept
 return {0, now, removed[COMPLETED], removed[CANCELLED], removed[DEAD], removed.other, more and 1 or 0}

@@ -1,24 +1,25 @@
 -- queues: describe a queue.
 --
 -- KEYS   record plain leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
---        completed cancelled void_turns held line spans rings* blocked ready* bodies*
+--        completed cancelled void_entries held key_pieces key_spans rings* blocked ready* group_ends bodies*
 -- ARGV   now queues buckets with_workers all totals* rules*
 --        (with_workers: 1 to list them; all: how many totals there are)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
---        creation time of the next job in turn of each priority, 8 bytes or
+--        creation time of the next job of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
---        the key plain's sum (lib/sums), which counts for the first of the totals
---        that follow, empty for 0; the policy as policy.lua gives it; then per
---        worker: id, until, info, leases held}
+--        the value of the key plain (lib/sums), which is to be added to the first of the totals that
+--        follow, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
+--        leases held}
 -- @include clock
 -- @include open
 -- @include read
 -- @include due
 -- @include seek
+-- @include lease_end
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
-local SHUT = 100  -- blocked keys looked at for that
+local BLOCKED = 100 -- blocked keys looked at for that
 
 local q, m = open('void', 'keyed')
 if q.refused then return q.refused end
@@ -29,30 +30,30 @@ for p = 1, 4 do
   pending, created[p] = pending + n, ''
   n = math.min(n, VOIDS)
   local e = n > 0 and redis.call('LINDEX', q.ready[p], -1)
-  while voids > 0 and e and redis.call('HGET', q.void_turns, p .. e) do
+  while voids > 0 and e and redis.call('HGET', q.void_entries, p .. e) do
     at = at + 1
     e = at <= n and redis.call('LINDEX', q.ready[p], -at)
   end
-  if e then created[p] = string.sub(bodies(q, {id_of_turn(e)})[1] or '', 1, 8) end
+  if e then created[p] = string.sub(bodies(q, {id_of_ready(e)})[1] or '', 1, 8) end
 end
 
--- look_at_key notes when the next job of a key and priority was created, where that is
--- longer ago than what was seen.
+-- look_at_key takes in when the next job of a key and priority was created, if that is earlier than
+-- what was seen.
 local function look_at_key(p, key)
-  local t = first_turn(q, key, p)
+  local t = first_ready(q, key, p)
   if not t then return end
-  local at = string.sub(bodies(q, {id_of_turn(t)})[1] or '', 1, 8)
+  local at = string.sub(bodies(q, {id_of_ready(t)})[1] or '', 1, 8)
   if created[p] == '' or at < created[p] then created[p] = at end
 end
 local with_key = tonumber(m.keyed or 0)
 if with_key > 0 then
   pending = pending + with_key
-  local shut = redis.call('ZRANGE', q.blocked, 0, SHUT - 1)
+  local blocked = redis.call('ZRANGE', q.blocked, 0, BLOCKED - 1)
   for p = 1, 4 do
     for _, key in ipairs(redis.call('ZRANGE', q.rings[p], 0, 1)) do
       if key ~= '' and string.byte(key) ~= 0 then look_at_key(p, key) end
     end
-    for _, key in ipairs(shut) do
+    for _, key in ipairs(blocked) do
       if created[p] ~= '' then break end
       look_at_key(p, key)
     end
@@ -60,7 +61,7 @@ if with_key > 0 then
 end
 local waiting = redis.call('HLEN', q.held)
 local active = redis.call('HLEN', q.leases) - 1 - waiting
-local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, active, redis.call('ZCARD', q.retry) - 1,
+local reply = {0, now, pending, without_guard(q.scheduled), active, without_guard(q.retry),
   redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting,
   redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
@@ -70,11 +71,9 @@ for _, n in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.totals, firs
 local policy = redis.call('HMGET', q.record, unpack(ARGV, first_rule))
 for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
 if args.with_workers == '1' then
-  local workers = redis.call('ZRANGE', q.lease_ends, 0, -1, 'WITHSCORES')
-  for i = 1, #workers, 2 do
-    local id = workers[i]
-    if string.byte(id) ~= 0 and redis.call('HEXISTS', q.workers, id) == 1 then
-      for _, v in ipairs({id, tonumber(workers[i + 1]), redis.call('HGET', q.worker_infos, id) or '',
+  for _, id in ipairs(redis.call('HKEYS', q.workers)) do
+    if id ~= '' then
+      for _, v in ipairs({id, lease_end(q, id) or 0, redis.call('HGET', q.worker_infos, id) or '',
         tonumber(redis.call('HGET', q.lease_counts, id) or 0)}) do
         reply[#reply + 1] = v
       end

@@ -1,42 +1,65 @@
 -- reclaim: end workers that ran out, and lease what they held to the caller.
--- unreclaimed holds ended workers with leases left; the record's field scan is how
--- far the search of the leases for them has come. A worker that joins them starts
--- the search anew, so that at its end none of them has anything left.
+-- unreclaimed has ended workers with leases left. The record's field scan is how far the search
+-- through the leases has come. It starts again when a worker is added, so that at its end none of them
+-- has anything left.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed leases heads
---        cancels lapses bodies*
+--        cancels lapses group_ends group_counts group_news bodies*
 -- ARGV   now queues buckets worker most_jobs most_bytes
 --        (most_bytes: of bodies and heads, at which the answer ends)
 -- Reply  {0, now, 1 when more is left, then per job: id, body, head, 1 if asked
---        to cancel}; a refusal; {GONE} when the caller itself is over
+--        to cancel}; a refusal; {GONE} when the caller itself has ended
 -- @include clock
 -- @include open
 -- @include worker
 -- @include head
 -- @include emptied
 -- @include read
+-- @include lease_end
+-- @include leave_group
 
 local ENDED = 100     -- workers ended in one call
+local LOOKS = 1000    -- workers looked at in one call
 local STEPS = 10      -- of the search in one call
 
 local q, m = open('scan')
 if q.refused then return q.refused end
 local worker, most = args.worker, tonumber(args.most_jobs)
-local alive = redis.call('ZSCORE', q.lease_ends, worker)
-if redis.call('HEXISTS', q.workers, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
+if redis.call('HEXISTS', q.workers, worker) == 0 or (lease_end(q, worker) or 0) <= now then return {GONE} end
+
+-- ran_out returns workers of the queue whose leases ran out, and whether there may be more. The
+-- time that the queue has of a worker is never after that of the group, which renewals move on;
+-- the queue's follows here.
+local function ran_out()
+  local ids = redis.call('ZRANGE', q.lease_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, LOOKS)
+  local ends = #ids > 0 and redis.call('ZMSCORE', q.group_ends, unpack(ids))
+  local late, renewed = {}, {}
+  for i, id in ipairs(ids) do
+    if ends[i] and tonumber(ends[i]) > now then
+      renewed[#renewed + 1], renewed[#renewed + 2] = ends[i], id
+    else
+      late[#late + 1] = id
+    end
+  end
+  if #renewed > 0 then redis.call('ZADD', q.lease_ends, unpack(renewed)) end
+  return late, #late > ENDED or #ids == LOOKS
+end
 
 local cursor = m.scan or '0'
-local late = redis.call('ZRANGE', q.lease_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, ENDED)
-for _, id in ipairs(late) do
+local late, more_late = ran_out()
+for i = 1, math.min(#late, ENDED) do
+  local id = late[i]
   redis.call('ZREM', q.lease_ends, id)
   redis.call('HDEL', q.workers, id)
   redis.call('HDEL', q.worker_infos, id)
-  bury(q, id)
+  end_worker(q, id)
+  redis.call('SADD', q.group_news, id)
   if tonumber(redis.call('HGET', q.lease_counts, id) or 0) > 0 then
     redis.call('HSET', q.unreclaimed, id, int(up))
     cursor = '0'
   else
     redis.call('HDEL', q.lease_counts, id)
+    leave_group(q, id)
   end
 end
 
@@ -48,12 +71,13 @@ for _, id in ipairs(redis.call('HKEYS', q.unreclaimed)) do
     left = left + 1
   else
     redis.call('HDEL', q.unreclaimed, id)
+    leave_group(q, id)
   end
 end
 
 local reply, taken, room = {0, now, 0}, 0, tonumber(args.most_bytes)
 
--- take leases the jobs with these leases of ended workers to the caller.
+-- take leases jobs of ended workers to the caller.
 local function take(ids, leases)
   local stored, heads = bodies(q, ids), redis.call('HMGET', q.heads, unpack(ids))
   local asked, set, moves = {}, {}, {}
@@ -64,8 +88,8 @@ local function take(ids, leases)
     ended[by] = ended[by] - 1
     if ended[by] == 0 then left = left - 1 end
     local head = heads[i]
-    if legible(head) or not head and epoch == 0 then
-      head = moved(head, epoch + 1, ACTIVE, '0', 0)
+    if readable(head) or not head and epoch == 0 then
+      head = moved_head(head, epoch + 1, ACTIVE, '0', 0)
     else
       head = int(epoch + 1) .. ':' .. (head or '')
     end
@@ -73,7 +97,10 @@ local function take(ids, leases)
     moves[#moves + 1] = head
     set[#set + 1] = id
     set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
-    if asked[i] then redis.call('HSET', q.cancels, id, worker) end
+    if asked[i] then
+      redis.call('HSET', q.cancels, id, worker)
+      redis.call('SADD', q.group_news, worker)
+    end
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or emptied(q, id), head, asked[i] and 1 or 0
   end
@@ -119,6 +146,7 @@ for id, held in pairs(ended) do
   else
     redis.call('HDEL', q.lease_counts, id)
     redis.call('HDEL', q.unreclaimed, id)
+    leave_group(q, id)
   end
 end
 if redis.call('HLEN', q.unreclaimed) > 0 then
@@ -127,5 +155,5 @@ if redis.call('HLEN', q.unreclaimed) > 0 then
 elseif m.scan then
   redis.call('HDEL', q.record, 'scan')
 end
-if #late == ENDED then reply[3] = 1 end
+if more_late then reply[3] = 1 end
 return reply

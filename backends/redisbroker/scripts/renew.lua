@@ -1,42 +1,26 @@
--- renew: register a worker, or extend all its leases.
+-- renew: extend a worker's leases in all queues of some groups at once. A group is the queues
+-- that share a hash tag; group_ends holds until when the leases of each worker hold in all of them.
 --
--- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
---        leases
--- ARGV   now queues buckets worker lease register info
---        (lease: in µs; register: 1 to register; info: empty to leave it as it is)
--- Reply  {0, now, leases held, when the next leases run out, then per job asked
---        to cancel: id, epoch}; a refusal; {GONE} when the ID is over or unknown
+-- KEYS   group_ends group_news   (a block for each queue)
+-- ARGV   now queues buckets* worker lease searched*
+--        (one queue of each group stands for it; lease: in µs; searched: per group, when Reclaim
+--        last found all workers that had run out in the queues of this one)
+-- Reply  {0, now, then per group: when the next leases run out, or -1 where nothing was done and
+--        extend.lua has to ask the queues: the worker is not registered in the group, or has news}
 -- @include clock
--- @include open
--- @include holder
+-- @include group
 
-local q = open()
-if q.refused then return q.refused end
-local worker, lease, register = args.worker, tonumber(args.lease), args.register == '1'
-local new = redis.call('HEXISTS', q.workers, worker) == 0
-if new and (not register or redis.call('HEXISTS', q.ended_workers, worker) == 1) then return {GONE} end
-
--- A removal comes first: a full store refuses a script that begins with
--- anything else, and workers must not lose their leases for that.
-redis.call('ZREM', q.lease_ends, worker)
-redis.call('ZADD', q.lease_ends, int(up + lease), worker)
-if register or args.info ~= '' then redis.call('HSET', q.worker_infos, worker, args.info) end
-if new then
-  redis.call('HSET', q.lease_counts, worker, 0)
-  redis.call('HSET', q.workers, worker, '0:')
-end
-
-local lapse = tonumber(redis.call('ZRANGE', q.lease_ends, 0, 0, 'WITHSCORES')[2])
-if redis.call('HLEN', q.unreclaimed) > 0 then lapse = now end -- what ended workers held is for a reclaim
-local reply = {0, now, tonumber(redis.call('HGET', q.lease_counts, worker)), lapse}
-if redis.call('HLEN', q.cancels) > 0 then
-  local asked = redis.call('HGETALL', q.cancels)
-  for i = 1, #asked, 2 do
-    if asked[i + 1] == worker then
-      local _, epoch = holder(redis.call('HGET', q.leases, asked[i]))
-      reply[#reply + 1] = asked[i]
-      reply[#reply + 1] = epoch
-    end
+local worker, till = args.worker, int(up + tonumber(args.lease))
+local reply, last = {0, now}, 0
+for i = 1, tonumber(args.queues) do
+  local q
+  q, last = names(last, 0)
+  -- A full store refuses a script that begins with anything but a removal.
+  if i == 1 then redis.call('ZREM', q.group_ends, '') end
+  reply[i + 2] = -1
+  if redis.call('SISMEMBER', q.group_news, worker) == 0 and redis.call('ZSCORE', q.group_ends, worker) then
+    redis.call('ZADD', q.group_ends, till, worker)
+    reply[i + 2] = next_lapse(q, ARGV[first.searched + i - 1])
   end
 end
 return reply

@@ -1,8 +1,7 @@
--- restore: accept jobs of one queue that were elsewhere before, each on its own,
--- in order.
+-- restore: accept jobs of one queue that were in another store before, each on its own, in order.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
---        lapses leases held line spans rings* blocked thawing active_keys ended_keys key_policies
+--        lapses leases held key_pieces key_spans rings* blocked rechecked active_keys ended_keys key_policies
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets jobs*
 --        (per job: id, body, options as for enqueue, where the unique key is empty if it is not
@@ -15,7 +14,7 @@
 -- @include open
 -- @include bodies
 -- @include head
--- @include turn
+-- @include ready_entry
 -- @include entry
 -- @include depth
 -- @include taken
@@ -39,8 +38,8 @@ local function stamp(rest)
   return string.char(unpack(bytes))
 end
 
--- remembered reports whether an ID is refused to a job of this epoch. One that
--- left for elsewhere, as forget notes, comes back from a later epoch.
+-- remembered reports whether an ID is refused to a job of this epoch. A job that left for another
+-- store, as forget records, may come back in a later epoch.
 local function remembered(id, epoch)
   local till = redis.call('HGET', q.remembered, id)
   if not till or tonumber(string.match(till, '^%d+')) <= now then return false end
@@ -111,13 +110,12 @@ local function accept(id, body, options, past, rest)
   redis.call('HSET', q.heads, id, head)
   big = math.max(big, #body, #head)
   if state == PENDING and key ~= '' then
-    pushed = join(q, {key, priority, int(epoch + 1), id}) or pushed
+    pushed = add_keyed(q, {key, priority, int(epoch + 1), id}) or pushed
   elseif state == PENDING then
-    redis.call('LPUSH', q.ready[tonumber(priority)], turn(int(epoch + 1), id))
+    redis.call('LPUSH', q.ready[tonumber(priority)], ready_entry(int(epoch + 1), id))
     pushed = true
   elseif state == SCHEDULED or state == RETRY then
-    redis.call('ZADD', state == RETRY and q.retry or q.scheduled, int(time),
-      entry(priority, int(epoch + 1), id, key ~= '' and key))
+    add_guarded(state == RETRY and q.retry or q.scheduled, {int(time), entry(priority, int(epoch + 1), id, key ~= '' and key)})
     if not earliest or time < earliest then earliest = time end
   elseif state == DEAD then
     redis.call('ZADD', q.dead, int(ended), id)

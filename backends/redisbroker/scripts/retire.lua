@@ -1,20 +1,21 @@
--- retire: end a worker's ID and put what it holds back to the front. A call
--- looks at a part of the active jobs; the caller repeats it with the cursor of
--- the answer until that is 0. The worker's own time still runs meanwhile, so
--- that a reclaim takes over where a retire stopped.
+-- retire: end a worker's ID and release its jobs to the front. A call looks at a part of the active
+-- jobs; the caller repeats it with the cursor of the answer until that is 0. The worker's leases hold
+-- until their time meanwhile: then a reclaim goes on where a retire stopped.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
---        unique by_key remembered scheduled retry dead cancelled lapses held line spans rings*
---        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
+--        unique by_key remembered scheduled retry dead cancelled lapses held key_pieces key_spans rings*
+--        blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready* token group_ends group_counts
+--        group_news bodies*
 -- ARGV   now queues buckets worker cursor channel   (channel: for events)
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
 -- @include open
--- @include turn
+-- @include ready_entry
 -- @include worker
 -- @include finish
 -- @include read
 -- @include event
+-- @include leave_group
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'flow')
 if q.refused then return q.refused end
@@ -23,8 +24,8 @@ q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_s
 read_limits(q, m.flow)
 local worker = args.worker
 
-redis.call('HDEL', q.workers, worker)
-bury(q, worker)
+if redis.call('HDEL', q.workers, worker) == 1 then redis.call('SADD', q.group_news, worker) end
+end_worker(q, worker)
 local held = tonumber(redis.call('HGET', q.lease_counts, worker) or 0)
 local cursor, mine = '0', {}
 if held > 0 then
@@ -40,7 +41,7 @@ end
 
 local reply, events = {0, now, cursor}, {}
 if #mine > 0 then
-  -- IDs rise with time: the last one pushed is the first one out.
+  -- IDs rise with time: the last one pushed is claimed first.
   table.sort(mine, function(a, b) return a[1] > b[1] end)
   local ids = {}
   for i, job in ipairs(mine) do ids[i] = job[1] end
@@ -59,17 +60,17 @@ if #mine > 0 then
     if f[KEY] then end_lease(f[KEY], id) end
     if asked[i] then
       state, dropped = CANCELLED, dropped + 1
-      finish(q, id, f, moved(known[i], epoch, state, int(up), 1),
+      finish(q, id, f, moved_head(known[i], epoch, state, int(up), 1),
         stored[i] and retention(stored[i]) or 0, q.cancelled, heads, gone)
     else
       heads[#heads + 1] = id
-      heads[#heads + 1] = moved(known[i], epoch, state, '0', 1)
+      heads[#heads + 1] = moved_head(known[i], epoch, state, '0', 1)
       bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
       if f[KEY] then
         table.insert(keyed, 1, {f[KEY], priority, int(epoch), id})
       else
         local list = lists[tonumber(priority)]
-        list[#list + 1] = turn(int(epoch), id)
+        list[#list + 1] = ready_entry(int(epoch), id)
       end
       reply[#reply + 1] = id
       reply[#reply + 1] = epoch
@@ -85,7 +86,7 @@ if #mine > 0 then
     for _, v in ipairs(job) do line[#line + 1] = v end
   end
   release_slots(q)
-  local woken = join(q, line, true)
+  local woken = add_keyed(q, line, true)
   woken = write_keys(q) or woken
   for p = 1, 4 do
     if #lists[p] > 0 then
@@ -98,7 +99,7 @@ if #mine > 0 then
   publish(m.watch, args.channel, events)
 end
 if held <= 0 or cursor == '0' then
-  redis.call('ZREM', q.lease_ends, worker)
+  if redis.call('ZREM', q.lease_ends, worker) == 1 then leave_group(q, worker) end
   redis.call('HDEL', q.worker_infos, worker)
   redis.call('HDEL', q.lease_counts, worker)
   reply[3] = '0'

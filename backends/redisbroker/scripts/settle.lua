@@ -1,25 +1,25 @@
 -- settle: end leases of one worker, each with its outcome.
 --
--- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
---        scheduled retry dead completed cancelled lapses held line spans rings* blocked thawing
+-- KEYS   record workers leases heads lease_counts cancels unique by_key remembered
+--        scheduled retry dead completed cancelled lapses held key_pieces key_spans rings* blocked rechecked
 --        active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker number offset channel waits waited runs ran spent total ids* runs*
---        (number: of the request, 0 for none; offset: how many items of it went before in other
---        calls; channel: for events; waits to ran: of all items, as the totals count them; spent: of
---        each, how long it waited and how long it ran, in 8 bytes each, or nothing; total: how many
---        items; per run of items with the same outcome: how many, the outcome, and 1 if delay and tail
---        follow for each of them, or 0. An outcome is epoch ";" kind charge retention ";" deliveries
---        ";" counts ";" counts if cancelled, where kind is c complete, x cancel, d dead, y retry, p
---        pending at the back, f pending at the front, k keep: the lease stays; and charge is f a
---        failure, r one after which the job runs again, k a crash, e expired, n none)
--- Reply  {0, now, verdicts}: per item a digit, its new state, 3 for what was kept, or 0
---        for a lease that was over; a refusal; {GAP} when earlier items are missing
+--        (number: of the request, 0 for none; offset: how many of its items earlier calls had; channel:
+--        for events; waits to ran: sums over all items for the totals; spent: for each item how long it
+--        waited and how long it ran, in 8 bytes each, or nothing; total: how many items; per run of
+--        items with the same outcome: how many, the outcome, and 1 if delay and tail follow for each of
+--        them, or 0. An outcome is epoch ";" kind charge retention ";" deliveries ";" counts ";" counts
+--        if cancelled. kind is c complete, x cancel, d dead, y retry, p pending at the back, f pending at
+--        the front, k keep: the lease stays. charge is f a failure, r one after which the job runs again,
+--        k a crash, e expired, n none)
+-- Reply  {0, now, verdicts}: per item a digit: its new state, 3 for what was kept, or 0 for a lease that
+--        was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
 -- @include open
 -- @include finish
 -- @include event
 -- @include due
--- @include turn
+-- @include ready_entry
 -- @include entry
 -- @include bodies
 -- @include totals
@@ -34,7 +34,8 @@ local total = tonumber(args.total)
 local first_run = first.ids + total
 local ids = {unpack(ARGV, first.ids, first_run - 1)}
 
--- What was answered before: workers holds the worker's last number and its verdicts.
+-- Verdicts of the same request that were given before: workers holds the worker's last number and
+-- verdicts. The first skip items of this call are answered by them.
 local known, before = redis.call('HGET', q.workers, worker), ''
 local numbered = known and number > 0
 if numbered then
@@ -44,18 +45,17 @@ if numbered then
   if number == last then before = string.sub(known, colon + 1) end
   if #before < offset then return {GAP} end
 end
-local skip = math.min(#before - offset, total)
-if not numbered then skip = 0 end
+local skip = numbered and math.min(#before - offset, total) or 0
 
--- checks
 local leases = redis.call('HMGET', q.leases, unpack(ids))
 local asked = {}
 if redis.call('HLEN', q.cancels) > 0 then asked = redis.call('HMGET', q.cancels, unpack(ids)) end
 local outcomes, verdicts = {}, {}
 local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
 
--- outcome_of reads an outcome, which many items may share: which lease it ends,
--- and whether that is all there is to do.
+-- outcome_of reads an outcome, which many items may share. Its fence is how the lease that it ends
+-- goes on behind the priority. quick is the whole lease of a job of normal priority without an index,
+-- if the job completes and leaves no record.
 local function outcome_of(text)
   local epoch, kind, charge, keep, rest = string.match(text, '^(%-?%d+);(%a)(%a)(%-?%d+);(.*)$')
   local o = {epoch = epoch, kind = kind, charge = charge, keep = keep, rest = rest, fence = epoch .. ':' .. worker .. '\n'}
@@ -64,8 +64,8 @@ local function outcome_of(text)
   return o
 end
 
--- all_quick reports whether every item completes a job that nobody keeps and
--- that has nothing to free, as mostly.
+-- all_quick reports whether every item completes a job that leaves no record and has nothing to free,
+-- as is mostly so.
 local function all_quick()
   local count, outcome = unpack(ARGV, first_run, first_run + 1)
   local o = outcome_of(outcome)
@@ -77,8 +77,8 @@ local function all_quick()
   return true
 end
 
--- quick_key is the key of a job that is completed and not kept either, and has nothing
--- else to free.
+-- quick_key returns the key of a job that completes, leaves no record, and has nothing but its key to
+-- free.
 local ordered = q.rules and q.rules.ordered > 0
 local function quick_key(o, lease)
   if not o.quick or ordered or string.sub(lease, 2, #o.fence + 1) ~= o.fence then return nil end
@@ -88,13 +88,13 @@ local function quick_key(o, lease)
   return not f[UNIQUE_KEY] and not f[GIVEN] and not f[KEPT] and f[KEY]
 end
 
--- sort_out finds the items whose lease holds, of several for one lease the
--- first, if seen is given: all their IDs, the items that need more than to be
--- removed, the IDs of the rest, and those of them that have a head. Of the
--- items that need more it notes the outcome, and where the delay stands; so it does
--- of those that end nothing, which it lists in keeps.
+-- sort_out finds the items whose lease holds; if seen is given, of several for one lease the first. It
+-- returns the IDs of all that end a lease; the items that need more than to be removed; the IDs of the
+-- rest; and those of the rest that have a head. It fills verdicts, keeps with the items that keep
+-- something and end nothing, ends_of_keys, and for keeps and for items that need more outcome and
+-- extra, the index of their delay in ARGV.
 local outcome, extra, keeps = {}, {}, {}
-local ends_of_keys = {} -- by place among the rest: the key of a job that has one
+local ends_of_keys = {} -- index among the rest → key of a job that has one
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
   keeps, ends_of_keys = {}, {}
@@ -137,8 +137,9 @@ local function sort_out(seen)
   for _, k in ipairs(others) do ended[#ended + 1] = ids[k] end
   return ended, others, gone, aged
 end
+
 local ended, others, gone, aged
-local ends = {} -- by ID, where there are keeps: whether an item of the request ends the lease
+local ends = {} -- by ID, where something is kept: whether an item of the request ends the lease
 if all_quick() then
   ended, others, gone, aged, verdicts = ids, {}, ids, {}, {string.rep('5', total)}
 else
@@ -146,23 +147,25 @@ else
   if #keeps > 0 then ended, others, gone, aged = sort_out(ends) end
 end
 
--- effects
-if #ended > 0 then
-  if redis.call('HDEL', q.leases, unpack(ended)) < #ended then
+-- From here on the script writes.
+local counts = {}
+local longest = tonumber(m.big or 0) -- the size of the largest head or body
+
+-- end_leases removes the leases.
+local function end_leases()
+  if #ended == 0 then return end
+  if redis.call('HDEL', q.leases, unpack(ended)) < #ended then -- a job is there twice
     verdicts = {}
     ended, others, gone, aged = sort_out({})
   end
   if next(asked) then redis.call('HDEL', q.cancels, unpack(ended)) end
   local left = redis.call('HINCRBY', q.lease_counts, worker, -#ended)
-  if not known and left <= 0 then
-    redis.call('HDEL', q.lease_counts, worker)
-    redis.call('HDEL', q.unreclaimed, worker)
-  end
+  if not known and left <= 0 then redis.call('HDEL', q.lease_counts, worker) end
 end
-for i, key in pairs(ends_of_keys) do end_lease(key, gone[i]) end
-local counts = {done = #gone} -- those that need more than to be removed follow
-local longest = tonumber(m.big or 0)
-if #keeps > 0 then
+
+-- store_kept stores the heads of jobs whose lease goes on, and marks leases of fresh jobs, which had
+-- none.
+local function store_kept()
   local kept, heads, marked = {}, {}, {}
   for _, i in ipairs(keeps) do
     local id, lease, o = ids[i], leases[i], outcome[i]
@@ -170,7 +173,7 @@ if #keeps > 0 then
       local numbers = string.match(o.rest, '^(%-?%d+;[%-%d,]+);')
       local head = o.epoch .. ',' .. ACTIVE .. ',0,' .. string.gsub(numbers, ';', ',') .. ';'
       if extra[i] then head = head .. ARGV[extra[i] + 1] end
-      if #head > longest then longest = #head end
+      longest = math.max(longest, #head)
       kept[#kept + 1], heads[#heads + 1], heads[#heads + 2] = id, id, head
       local at = #o.fence + 1
       if o.epoch == '0' and string.sub(lease, at + 1, at + #KEPT_FIELD) ~= KEPT_FIELD then
@@ -184,27 +187,69 @@ if #keeps > 0 then
   end
   if #marked > 0 then redis.call('HSET', q.leases, unpack(marked)) end
 end
-if #others > 0 or next(ends_of_keys) then
-  -- read makes the head that an outcome leaves.
-  local function read(o)
-    local deliveries, counts, cancelled = string.match(o.rest, '^(%-?%d+);([%-%d,]+);([%-%d,]+)$')
-    local final = o.kind == 'c' or o.kind == 'x' or o.kind == 'd'
-    o.state, o.next, o.keep = STATES[o.kind], int(tonumber(o.epoch) + 1), math.max(0, tonumber(o.keep))
-    o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';'
-    if not final then
-      o.cancelled = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. deliveries .. ',' .. cancelled .. ';'
+
+-- make_head adds to an outcome the state, the next epoch, the retention, and the head that it leaves, also
+-- for a job that was asked to cancel.
+local function make_head(o)
+  local deliveries, numbers, cancelled = string.match(o.rest, '^(%-?%d+);([%-%d,]+);([%-%d,]+)$')
+  local final = o.kind == 'c' or o.kind == 'x' or o.kind == 'd'
+  o.state, o.next, o.keep = STATES[o.kind], int(tonumber(o.epoch) + 1), math.max(0, tonumber(o.keep))
+  o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. numbers .. ';'
+  if not final then
+    o.cancelled = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. deliveries .. ',' .. cancelled .. ';'
+  end
+end
+
+-- push_ready adds ready entries to the lists, by priority: those in back behind all others, those in
+-- front before them. It reports whether there were any.
+local function push_ready(back, front)
+  local pushed = false
+  for p = 1, 4 do
+    if #back[p] > 0 then
+      redis.call('LPUSH', q.ready[p], unpack(back[p]))
+      pushed = true
+    end
+    if #front[p] > 0 then
+      local reversed, n = {}, #front[p]
+      for i = 1, n do reversed[i] = front[p][n + 1 - i] end
+      redis.call('RPUSH', q.ready[p], unpack(reversed))
+      pushed = true
+    end
+  end
+  return pushed
+end
+
+-- settle_others moves the jobs that need more than to be removed to their new states.
+local NOTHING = {}
+local function settle_others()
+  local heads, stored, bytes, dues, earliest = {}, 0, 0, {}, nil
+  local back, front = {{}, {}, {}, {}}, {{}, {}, {}, {}}
+  local keyed_back, keyed_front = {}, {}
+
+  -- wait_again makes a job retry or pending.
+  local function wait_again(id, lease, o, kind, key, delay)
+    local priority = string.sub(lease, 1, 1)
+    bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
+    if kind == 'y' then
+      local time = up + (delay and tonumber(delay) or 0)
+      if not earliest or time < earliest then earliest = time end
+      dues[#dues + 1], dues[#dues + 2] = time, entry(priority, o.next, id, key)
+      if key then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
+    elseif key then
+      local list = (kind == 'f' or is_head(q, key, id)) and keyed_front or keyed_back
+      local n = #list
+      list[n + 1], list[n + 2], list[n + 3], list[n + 4] = key, priority, o.next, id
+    else
+      local list = (kind == 'p' and back or front)[tonumber(priority)]
+      list[#list + 1] = ready_entry(o.next, id)
     end
   end
 
-  local heads, back, front, dues = {}, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-  local line_back, line_front = {}, {}
-  local stored, bytes, earliest = 0, 0, nil
-  local none = {}
   for _, i in ipairs(others) do
     local id, lease, o, delay, tail = ids[i], leases[i], outcome[i], nil, nil
     if extra[i] then delay, tail = unpack(ARGV, extra[i], extra[i] + 1) end
-    if not o.head then read(o) end
-    local kind, state, head, index = o.kind, o.state, o.head, none
+    if not o.head then make_head(o) end
+    local kind, state, head, index = o.kind, o.state, o.head, NOTHING
     if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
     if tail then head = head .. tail end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
@@ -221,30 +266,14 @@ if #others > 0 or next(ends_of_keys) then
       heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
       if #head > longest then longest = #head end
       if kind == 'd' then
-        unhold(q, index, id)
+        release_unique(q, index, id)
         redis.call('ZADD', q.dead, int(up), id)
         if key then
           unlist(q, key, id, true)
           died(q, key, id)
         end
       else
-        local priority = string.sub(lease, 1, 1)
-        bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
-        if kind == 'y' then
-          local time = up + (delay and tonumber(delay) or 0)
-          if not earliest or time < earliest then earliest = time end
-          local d = #dues
-          dues[d + 1], dues[d + 2] = time, entry(priority, o.next, id, key)
-          if key then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
-        elseif key then
-          local ahead = kind == 'f' or is_head(q, key, id)
-          local list = ahead and line_front or line_back
-          local n = #list
-          list[n + 1], list[n + 2], list[n + 3], list[n + 4] = key, priority, o.next, id
-        else
-          local list = (kind == 'p' and back or front)[tonumber(priority)]
-          list[#list + 1] = turn(o.next, id)
-        end
+        wait_again(id, lease, o, kind, key, delay)
       end
     end
     verdicts[i - skip] = tostring(state)
@@ -252,30 +281,21 @@ if #others > 0 or next(ends_of_keys) then
   if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
   if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
   release_slots(q)
-  local woken = join(q, line_back)
-  woken = join(q, line_front, true) or woken
-  woken = write_keys(q) or woken
+  local claimable = add_keyed(q, keyed_back)
+  claimable = add_keyed(q, keyed_front, true) or claimable
+  claimable = write_keys(q) or claimable
   if #dues > 0 then
     local due = next_due(q)
-    woken = woken or not due or earliest < due
-    redis.call('ZADD', q.retry, unpack(dues))
+    claimable = claimable or not due or earliest < due
+    add_guarded(q.retry, dues)
   end
-  for p = 1, 4 do
-    if #back[p] > 0 then
-      redis.call('LPUSH', q.ready[p], unpack(back[p]))
-      woken = true
-    end
-    if #front[p] > 0 then
-      local reversed, n = {}, #front[p]
-      for i = 1, n do reversed[i] = front[p][n + 1 - i] end
-      redis.call('RPUSH', q.ready[p], unpack(reversed))
-      woken = true
-    end
-  end
-  if woken then wake(q) end
+  claimable = push_ready(back, front) or claimable
+  if claimable then wake(q) end
 end
-made_room(q, #ended)
-if #ended > 0 then
+
+-- count_ends adds what happened to the totals.
+local function count_ends()
+  if #ended == 0 then return end
   if #ended == total then
     counts.waits, counts.waited, counts.runs, counts.ran = args.waits, args.waited, args.runs, args.ran
   else
@@ -283,12 +303,10 @@ if #ended > 0 then
   end
   raise(q, counts)
 end
-if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
-remove(q, gone, aged)
-local fresh = table.concat(verdicts)
-local answer = string.sub(before, offset + 1, offset + skip) .. fresh
-if numbered and skip < total then redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. fresh) end
-if watched(m.watch) then
+
+-- send_events tells watchers which jobs this call moved.
+local function send_events(answer)
+  if not watched(m.watch) then return end
   local events = {}
   for i = skip + 1, total do
     local state = string.sub(answer, i, i)
@@ -296,4 +314,18 @@ if watched(m.watch) then
   end
   publish(m.watch, args.channel, events)
 end
+
+end_leases()
+for i, key in pairs(ends_of_keys) do end_lease(key, gone[i]) end
+counts.done = #gone -- settle_others counts the others
+if #keeps > 0 then store_kept() end
+if #others > 0 or next(ends_of_keys) then settle_others() end
+made_room(q, #ended)
+count_ends()
+if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
+remove(q, gone, aged)
+local new = table.concat(verdicts)
+local answer = string.sub(before, offset + 1, offset + skip) .. new
+if numbered and skip < total then redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. new) end
+send_events(answer)
 return {0, now, answer}

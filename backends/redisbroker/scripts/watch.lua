@@ -1,5 +1,5 @@
--- watch: have settles tell of the jobs of a queue for some time. The time is
--- always the store's clock's, since watching is done in real time.
+-- watch: have settles publish events of a queue for some time, by the store's clock, since watchers
+-- listen in real time.
 --
 -- KEYS   record
 -- ARGV   now queues buckets span   (now: always 0; span: for how long, in µs)

@@ -1,3 +1,3 @@
--- biggest is a bound of the bodies and heads of a queue, in bytes. Smaller ones
--- than 4 KiB are not even noted: an answer holds enough of them.
-local function biggest(noted) return math.max(4096, tonumber(noted or 0)) end
+-- biggest returns an upper bound of the sizes of a queue's bodies and heads, in bytes. Sizes below
+-- 4 KiB are not stored: an answer has room for enough of them.
+local function biggest(stored) return math.max(4096, tonumber(stored or 0)) end

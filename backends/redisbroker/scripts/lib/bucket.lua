@@ -1,7 +1,7 @@
 -- A bucket counts the starts of a rate as broker.Bucket does, in whole numbers: {at,
 -- used}. It is stored as both with a space between.
 
--- whole divides, and drops what is left. Both numbers are below 2^53.
+-- whole divides and rounds down. Both numbers are below 2^53.
 local function whole(n, by) return (n - n % by) / by end
 
 local function read_bucket(text)
@@ -11,8 +11,8 @@ end
 
 local function bucket_text(b) return int(b[1]) .. ' ' .. int(b[2]) end
 
--- bucket_free is how many jobs may start now by a rate of so many per time, and burst
--- more; where there is none, the second result is when the next may.
+-- bucket_free returns how many jobs may start now by a rate of jobs per time and a burst; if none, also
+-- when the next may.
 local function bucket_free(b, jobs, per, burst)
   local saved = burst + 1
   local at, used = b[1], math.min(b[2], jobs + saved)

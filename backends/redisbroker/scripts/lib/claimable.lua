@@ -1,16 +1,16 @@
 -- @include due
 -- @include rules
 
--- What of a queue can be claimed now, and in which order: the pause, limits, due times,
--- priorities and their rounds. A claim asks here and nowhere else, so that another
--- rule of a queue is added here, with the fields of the record that it needs.
+-- What can be claimed from a queue now, and in which order: the pause, limits, due times, priorities
+-- and their rounds. Claims ask only here, so a new rule is added here, with the fields of the record
+-- that it needs.
 
 -- claimable reports whether jobs of a queue can be claimed at all.
 local function claimable(q) return not q.refused and not q.paused and q.allowed > 0 end
 
--- read_rules notes of a queue what its record says of claims, and its next due time.
--- A limit of the queue says how many jobs may be leased, and where that is none and time
--- makes room, when.
+-- read_rules stores in q what the record says about claims, and the next due time: q.allowed is how many
+-- jobs may be leased by the queue's limits, and q.opens when one may be, if that is none now and time
+-- decides.
 local function read_rules(q, m)
   q.paused = m.paused == '1'
   q.round, q.turn = tonumber(m.priority_round or 0), tonumber(m.turn or 0)
@@ -32,11 +32,10 @@ end
 -- any_due reports whether a scheduled or a retry job is due.
 local function any_due(q) return q.due and q.due <= now end
 
--- any_left reports whether something can be claimed now, where so many jobs stand
--- in line that may be claimed.
+-- any_left reports whether something can be claimed now, given how many jobs are ready.
 local function any_left(q, ready) return not q.paused and q.allowed > 0 and (ready > 0 or any_due(q)) end
 
--- take_urgent takes the most urgent jobs first.
+-- take_urgent leases the most urgent jobs first.
 local function take_urgent(q, want, jobs, take, full)
   local taken = 0
   for p = 1, 4 do
@@ -46,9 +45,9 @@ local function take_urgent(q, want, jobs, take, full)
   return taken
 end
 
--- take_in_rounds takes jobs whose priorities take turns: of so many in a row, the
--- last three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such
--- job is pending, and at all other turns, the most urgent job goes.
+-- take_in_rounds leases jobs whose priorities take turns: the last three of a round are for priorities
+-- 2, 3 and 4 (broker.Policy.Turn). If no such job is pending, and at all other times, the most urgent
+-- job is leased.
 local function take_in_rounds(q, want, jobs, take, full)
   while want > 0 do
     local at, taken = q.turn % q.round, 0
@@ -61,15 +60,14 @@ local function take_in_rounds(q, want, jobs, take, full)
   end
 end
 
--- take_next takes up to so many jobs in the order in which they are to be claimed.
--- take takes those of a priority, adds them to jobs and returns how many they are;
--- full reports that the call is at a bound.
+-- take_next leases up to as many jobs as are wanted, in the order of claims. take leases those of a
+-- priority, adds them to jobs and returns how many; full reports whether the call is at a bound.
 local function take_next(q, want, jobs, take, full)
   if q.round > 0 then take_in_rounds(q, want, jobs, take, full) else take_urgent(q, want, jobs, take, full) end
 end
 
--- count_claimed notes that so many jobs were leased. Where their rate lets no more
--- start, it says from when.
+-- count_claimed counts n leased jobs for rounds and rates. If the rate lets no more start, q.opens is
+-- when it does.
 local function count_claimed(q, n)
   if n == 0 then return end
   if q.round > 0 then redis.call('HINCRBY', q.record, 'turn', n) end

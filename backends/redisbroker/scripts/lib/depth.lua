@@ -2,7 +2,7 @@
 
 -- depth_of counts pending, scheduled and waiting jobs.
 local function depth_of(q, void, keyed)
-  local n = redis.call('ZCARD', q.scheduled) - 1 + redis.call('HLEN', q.held) + tonumber(keyed or 0) - void
+  local n = without_guard(q.scheduled) + redis.call('HLEN', q.held) + tonumber(keyed or 0) - void
   for p = 1, 4 do n = n + redis.call('LLEN', q.ready[p]) end
   return n
 end
@@ -14,13 +14,13 @@ local function depth_of_key(q, key)
   return depths[key]
 end
 
--- one_more counts a job of a key that was accepted.
+-- one_more counts an accepted job of a key.
 local function one_more(key)
   if depths[key] then depths[key] = depths[key] + 1 end
 end
 
--- too_much says why a queue whose jobs have so many bytes takes no more of a key: 5
--- for its bytes, 6 for the key's depth, and how much there is, a slash and the limit.
+-- too_much returns why a queue whose jobs have this many bytes takes no more jobs of a key: 5 for its
+-- bytes, 6 for the key's depth; and how much there is, a slash, and the limit. It returns nil if it does.
 local function too_much(q, bytes, key)
   local r = q.rules
   if not r then return nil end

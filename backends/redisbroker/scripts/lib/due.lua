@@ -1,15 +1,14 @@
 -- @include rules
+-- @include guard
 
--- due is the earliest time in a set of scheduled or retry jobs, or nil: the
--- last member of each is a guard with an endless score.
+-- due returns the earliest time in a set of scheduled or retry jobs, or nil. Each has a guard.
 local function due(key)
   if redis.call('ZCOUNT', key, '-inf', '(+inf') == 0 then return nil end -- mostly, and half as dear as looking
   local e = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if e[1] and string.byte(e[1]) ~= 0 then return tonumber(e[2]) end
+  if not is_guard(e[1]) then return tonumber(e[2]) end
 end
 
--- retries is how many retry jobs may become pending now; where there is none, the
--- second result is when the next may.
+-- retries returns how many retry jobs may become pending now; if none, also when the next may.
 local function retries(q)
   local r = q.rules
   if not r or r.retry_rate == 0 then return math.huge end
@@ -17,7 +16,7 @@ local function retries(q)
   return bucket_free(q.retry_bucket, r.retry_rate, r.retry_rate_per, r.retry_rate_burst)
 end
 
--- next_due is the earliest time in both, or nil: of retries not before one may go.
+-- next_due returns the earliest time in both, or nil: for retries not before the rate lets one go.
 local function next_due(q)
   local z, y = due(q.scheduled), due(q.retry)
   if y and y <= now and q.rules then y = math.max(y, select(2, retries(q)) or y) end

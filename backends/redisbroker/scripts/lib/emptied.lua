@@ -1,7 +1,7 @@
 -- @include bodies
 
--- emptied gives a job whose body is lost an empty one, so that it can be found
--- where it ends, and returns that.
+-- emptied stores an empty body for a job whose body is lost, so that the job can be found when
+-- it has ended, and returns that body.
 local function emptied(q, id)
   redis.call('HSET', q.bodies[bucket(q, id)], id, '')
   return ''

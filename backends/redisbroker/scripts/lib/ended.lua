@@ -1,22 +1,22 @@
--- @include line
+-- @include rings
 -- @include wake
 
--- What the end of leases and of jobs changes in the sets of keys is gathered here, and
+-- The changes to the sets of keys that follow from the end of leases and jobs are gathered here, and
 -- written at once.
 local idle, unlisted, ended_members, freed = {}, {}, {}, {}
 
--- end_lease notes that a job with a key is active no more.
+-- end_lease records that a job with a key is not active any more.
 local function end_lease(key, id)
   idle[#idle + 1] = key .. '\0' .. id
   freed[key] = true
 end
 
--- release_slots takes those jobs out of the active ones of their keys.
+-- release_slots removes those jobs from the active ones of their keys.
 local function release_slots(q)
   if #idle > 0 then redis.call('ZREM', q.active_keys, unpack(idle)) end
 end
 
--- drop_head notes that a job is the head of its key no more.
+-- drop_head records that a job is not the head of its key any more.
 local function drop_head(q, key, id)
   if is_head(q, key, id) then
     redis.call('HDEL', q.key_heads, key)
@@ -24,8 +24,8 @@ local function drop_head(q, key, id)
   end
 end
 
--- died notes that a job is dead: the head of its key stays that, unless the policy
--- has it skipped.
+-- died records that a job is dead. The head of a key stays its head, unless the policy says to skip
+-- dead ones.
 local function died(q, key, id)
   if not is_head(q, key, id) then return end
   if q.rules.ordered == SKIP then
@@ -35,7 +35,7 @@ local function died(q, key, id)
   end
 end
 
--- unlist notes that a job ended; kept says that it has a record.
+-- unlist records that a job ended; kept says whether it has a record.
 local function unlist(q, key, id, kept)
   unlisted[#unlisted + 1] = key .. '\0' .. id
   if kept then
@@ -44,8 +44,8 @@ local function unlist(q, key, id, kept)
   end
 end
 
--- write_keys writes what was noted, and looks again at the keys of which a job
--- ended. It returns whether one of their jobs can be claimed now.
+-- write_keys writes what was recorded, and looks again at the keys whose jobs ended. It returns whether
+-- one of their jobs can be claimed now.
 local function write_keys(q)
   if #unlisted > 0 then
     local n = redis.call('ZREM', q.by_key, unpack(unlisted))
@@ -58,7 +58,7 @@ local function write_keys(q)
   return free_keys(q, keys)
 end
 
--- made_room wakes a claim when the end of so many leases opened the queue.
+-- made_room wakes a claim when the end of n leases brought the queue below its limit of active jobs.
 local function made_room(q, n)
   local most = q.rules and q.rules.max_active or 0
   if n == 0 or most == 0 then return end

@@ -1,11 +1,11 @@
 -- An entry of a scheduled or a retry job is priority, epoch, ":" and ID and, where the
--- job has a key, "\n" and the key: a claim makes it pending without a look at it.
+-- job has a key, "\n" and the key: a claim can make the job pending without reading it.
 local function entry(priority, epoch, id, key)
   local text = priority .. epoch .. ':' .. id
   return key and text .. '\n' .. key or text
 end
 
--- id_of_entry is the ID in an entry, and the key.
+-- id_of_entry returns the ID in an entry, and the key.
 local function id_of_entry(e)
   local colon, line = string.find(e, ':', 3, true), string.find(e, '\n', 3, true)
   return string.sub(e, colon + 1, line and line - 1), line and string.sub(e, line + 1)

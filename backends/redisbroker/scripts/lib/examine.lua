@@ -1,10 +1,9 @@
--- What an examination has in common. The answer is {0, now, cursor, records, a
--- list for the caller, then per finding: code, ID, what is wrong, 1 if repaired,
--- why not}.
+-- Common parts of examinations. The answer is {0, now, cursor, records, a list for the caller, then
+-- per finding: code, ID, what is wrong, 1 if repaired, why not}.
 local part, cursor, most, fixing = args.part, args.cursor, tonumber(args.most), args.repair == '1'
 local records, told, findings = 0, {}, {}
 
--- found notes a finding and repairs it: repair returns why it could not.
+-- found adds a finding and repairs it. The function repair returns why it could not.
 local function found(code, id, what, repair)
   local left, fixed = '', 0
   if fixing then
@@ -20,10 +19,10 @@ local function answer(at)
   return reply
 end
 
--- scanned pages through a hash: it returns fields and values, and the cursor
--- behind them, empty at the end. That is a scan's, and the last field taken of
--- what the scan gave for it, since that may be more than asked for. It must not
--- give more when it is asked again; so n, of which most are taken, never grows.
+-- scanned pages through a hash. It returns fields with values, and the next cursor, which is empty
+-- at the end. A cursor is that of HSCAN and the last field taken of what HSCAN gave for it, since
+-- that may be more than a page. HSCAN must not give more the next time: so n, of which most are
+-- taken, never grows.
 local function scanned(key, at, n, most)
   most = most or n
   local scan, last = '0', ''

@@ -1,14 +1,14 @@
 -- @include forget
--- @include unhold
+-- @include release_unique
 -- @include head
 -- @include retention
 
--- finish ends a job that was completed or cancelled (set is for which): it keeps
--- the record for the time given or else the queue's, or lets it go. It adds to
--- the lists of heads to store and of records to remove.
+-- finish ends a job that was completed or cancelled, as the given set says. The record is kept for
+-- the given time, or else the queue's; with neither it is removed. Heads to store and records to
+-- remove are added to the lists heads and gone.
 local function finish(q, id, f, head, keep, set, heads, gone)
   if keep == 0 then keep = q.retain end
-  unhold(q, f, id)
+  release_unique(q, f, id)
   if keep == 0 then
     forget(q, f, id)
     gone[#gone + 1] = id

@@ -2,8 +2,8 @@
 
 local room = 8388608 -- bytes of bodies and heads that the call may yet read
 
--- fit is how many of some records, which come behind byte from of their names,
--- can be read before the room is used up; always one while there is any.
+-- fit returns how many of some records can be read before the room is used up; at least one while
+-- there is any room. Their IDs begin at byte from of their names.
 local function fit(q, names, from)
   for i, name in ipairs(names) do
     if room <= 0 then return i - 1 end

@@ -2,17 +2,16 @@
 -- @include remove
 -- @include ended
 
--- duplicate_span is for how long a caller's own ID outlives its record, in µs:
--- an hour unless the queue's policy says otherwise.
+-- duplicate_span returns for how long an ID chosen by a caller outlives its record, in µs: an hour
+-- unless the queue's policy sets it.
 local function duplicate_span(stored)
   local span = tonumber(stored or 0)
   return span > 0 and span or 3600000000
 end
 
--- forget removes what leads to a record that is going, and remembers an ID
--- that its caller chose for the queue's duplicate span. The epoch at which a job
--- left for elsewhere stands so far behind the point that the number is the same.
--- What leads there by key goes with write_keys.
+-- forget removes what leads to a record that will be removed, and remembers an ID chosen by a caller
+-- for the queue's duplicate span. The epoch at which a job left for another store stands so far
+-- behind the decimal point that the number is the same. Index entries by key are removed by write_keys.
 local function forget(q, f, id, left)
   if f[KEY] then
     unlist(q, f[KEY], id)

@@ -1,14 +1,13 @@
 -- States, as package broker numbers them.
 local PENDING, SCHEDULED, ACTIVE, RETRY, COMPLETED, DEAD, CANCELLED, WAITING = 1, 2, 3, 4, 5, 6, 7, 8
 
--- legible reports whether the numbers of a head can be read. One that is not, or
--- is lost, is given to workers behind the epoch and a colon, so that they can end
--- its job as undecodable.
-local function legible(head) return head and string.find(head, '^%d+,%d+,%d+,%d+,%d+,%d+,%d+;') end
+-- readable reports whether the numbers of a head can be read. A head that is damaged or lost is given
+-- to workers behind the epoch and a colon, so that they can end its job as undecodable.
+local function readable(head) return head and string.find(head, '^%d+,%d+,%d+,%d+,%d+,%d+,%d+;') end
 
--- moved is a stored head (false for a fresh job) with another epoch, state and
--- end, and with some more deliveries.
-local function moved(head, epoch, state, finished, delivered)
+-- moved_head returns a stored head (false for a fresh job) with another epoch, state and time of
+-- end, and with more deliveries.
+local function moved_head(head, epoch, state, finished, delivered)
   local from = int(epoch) .. ',' .. state .. ',' .. finished .. ','
   local n, rest
   if head then n, rest = string.match(head, '^%d+,%d+,%d+,(%d+)(,.*)$') end

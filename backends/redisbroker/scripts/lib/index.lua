@@ -1,5 +1,5 @@
--- uvarint reads the number at byte i of s; it returns the number and the place
--- behind it, or nothing when s ends before.
+-- uvarint reads the number at byte i of s. It returns the number and the index behind it, or nil
+-- when s ends before.
 local function uvarint(s, i)
   local n, unit = 0, 1
   while true do
@@ -15,8 +15,8 @@ end
 -- Fields of a body's index (package broker, body.go). Numbers are stored
 -- doubled (zigzag).
 local UNIQUE_KEY, UNIQUE_MODE, UNIQUE_TTL, KEY, GIVEN, PRIORITY = 1, 2, 3, 4, 5, 6
--- No body has this one. In a lease of epoch 0 it comes first, and says that the job
--- has a head all the same: something was kept.
+-- Only leases have this field. In a lease of epoch 0 it comes first and says that the job has a
+-- head: something was kept.
 local KEPT, KEPT_FIELD = 7, '\14\2'
 local UNTIL_STARTED, WINDOW = 2, 4 -- values of UNIQUE_MODE, doubled
 
@@ -41,16 +41,15 @@ local function fields(s, i, j, last)
   return f
 end
 
--- index_of cuts the index out of a stored body: eight bytes of creation time,
--- a version, the length of the index, the index. It returns the index and the
--- place behind it.
+-- index_of returns the index of a stored body, and where the rest of the body begins. A body is eight
+-- bytes of creation time, a version, the length of the index, the index, and other fields.
 local function index_of(body)
   local size, at = uvarint(body, 10)
   if not size or at + size - 1 > #body then return '', #body + 1 end
   return string.sub(body, at, at + size - 1), at + size
 end
 
--- parse_index reads an index. Many jobs have the same one: what it returns is shared.
+-- parse_index reads an index. Many jobs have the same one, so they share the table that it returns.
 local parsed = {}
 local function parse_index(index)
   local f = parsed[index]

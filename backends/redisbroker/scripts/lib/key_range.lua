@@ -1,8 +1,8 @@
--- to_key is the end of what a set in lexical order has of a key.
+-- to_key returns the end of a key's members in a set in lexical order.
 local function to_key(key) return '(' .. key .. '\1' end
 
--- count_of counts the members that a set has of a key; the key itself, which by_key has
--- for one with a policy, is none.
+-- count_of counts a key's members in a set, without the member for the key itself that by_key has
+-- when the key has a policy or pending jobs.
 local function count_of(set, key) return redis.call('ZLEXCOUNT', set, '(' .. key .. '\0', to_key(key)) end
 
 -- before compares as the server orders members: by bytes, whatever its locale.

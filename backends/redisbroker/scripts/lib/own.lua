@@ -1,10 +1,11 @@
 -- @include rules
 -- @include key_range
 
--- The rules of a key of its own, as key_policies has them: in the order of broker.Rules.
+-- The rules of a key's own policy, in the order in which key_policies has them, which is that of
+-- broker.Rules.
 local OWN = {'paused', 'max_depth', 'max_active', 'rate', 'rate_per', 'rate_burst', 'weight'}
 
--- own_rules are the policies of some keys, by their places in the list.
+-- own_rules returns the policies of some keys, by their index in the list.
 local function own_rules(q, keys)
   if not (q.rules and q.rules.own) or #keys == 0 then return {} end
   local all = redis.call('HMGET', q.key_policies, unpack(keys))
@@ -12,14 +13,14 @@ local function own_rules(q, keys)
   return all
 end
 
--- rule_of is what a rule of a key with these own rules is.
+-- rule_of returns a rule that holds for a key with these rules of its own.
 local function rule_of(q, own, name)
   local n = own and own[name] or 0
   if n > 0 then return n end
   return q.rules['key_' .. name]
 end
 
--- key_rate is the rate of such a key: how many jobs, per how long, how many more.
+-- key_rate returns the rate of such a key: jobs, time and burst.
 local function key_rate(q, own)
   local r = q.rules
   if not r then return nil end

@@ -2,21 +2,21 @@
 -- @include entry
 -- @include key_range
 
--- A function of pages takes a cursor and a bound; it returns up to that many
--- entries and the cursor behind them, empty at the end.
+-- Functions that page take a cursor and a bound. They return up to that many entries and the next
+-- cursor, which is empty at the end.
 
--- in_line adds the pending jobs of a key to ids, up to n, from a place on: a priority, a
--- piece of its line, and the ID that was last seen of that. It returns the place where it
--- stopped, or nil when there are no more.
-local function in_line(q, key, p, number, id, n, ids)
+-- ready_of_key adds the pending jobs of a key to ids, up to n, from a position on: a priority, a piece
+-- of the key's entries, and the last ID seen of that. It returns the position where it stopped, or nil
+-- when there are no more.
+local function ready_of_key(q, key, p, number, id, n, ids)
   for line = p, 4 do
     local head, tail = ends_of(span_for(q, line, key))
     local seen = id
     for at = math.max(head, number or head), tail do
-      local piece = redis.call('HGET', q.line, piece_field(line .. key, at)) or ''
+      local piece = redis.call('HGET', q.key_pieces, piece_field(line .. key, at)) or ''
       local some = {}
       for t in string.gmatch(piece, '[^\n]+') do
-        some[#some + 1] = id_of_turn(t)
+        some[#some + 1] = id_of_ready(t)
         if some[#some] == id then some = {} end
       end
       for _, next_id in ipairs(some) do
@@ -29,20 +29,20 @@ local function in_line(q, key, p, number, id, n, ids)
   end
 end
 
--- place_of reads a place of in_line, and what stands behind it in the cursor.
-local function place_of(cursor)
+-- parse_position reads a position of ready_of_key, and the rest of the cursor.
+local function parse_position(cursor)
   local p, number, length, rest = string.match(cursor, '^(%d):(%-?%d+):(%d+):(.*)$')
   local upto = tonumber(length)
   return tonumber(p), tonumber(number), string.sub(rest, 1, upto), string.sub(rest, upto + 1)
 end
 
--- lines adds jobs with a key to ids, up to n, key by key in the order of by_key, so that
--- nothing moves when jobs come and go. The cursor is a place, and the key behind it.
-local function lines(q, cursor, n, ids)
+-- ready_of_keys adds pending jobs with a key to ids, up to n, key by key in the order of by_key, so that
+-- nothing moves when jobs come and go. The cursor is a position, and the key behind it.
+local function ready_of_keys(q, cursor, n, ids)
   local p, number, id, key = 1, nil, '', nil
   local from = '-'
   if cursor ~= '' then
-    p, number, id, key = place_of(cursor)
+    p, number, id, key = parse_position(cursor)
     from = '[' .. key
   end
   for _ = 1, n + 1 do
@@ -51,39 +51,37 @@ local function lines(q, cursor, n, ids)
     local next_key = string.match(member, '^[^%z]*')
     if next_key ~= key then p, number, id = 1, nil, '' end
     key = next_key
-    local at = in_line(q, key, p, number, id, n, ids)
+    local at = ready_of_key(q, key, p, number, id, n, ids)
     if at then return at .. key end
     from = '[' .. key .. '\1'
   end
   return '5:0:0:' .. key -- behind this key
 end
 
--- ready pages through the ready lists from the side of the newest. What is
--- pushed there meanwhile moves the rest back, so that a page may repeat jobs
--- and never misses one; what is taken is taken from the other side. Jobs with a key
--- follow, key by key. The cursor is priority .. offset, or "5" and that of lines.
+-- ready pages through the ready lists from the newest entry on. New entries move the others back, so
+-- a page may repeat jobs and never misses one; claims take from the other end. Jobs with a key follow,
+-- key by key. The cursor is priority .. offset, or "5" and that of ready_of_keys.
 local function ready(q, cursor, n)
   local p, offset, ids = 1, 0, {}
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
   for list = p, 4 do
     local entries = redis.call('LRANGE', q.ready[list], int(offset), int(offset + n - #ids - 1))
-    for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(e) end
+    for _, e in ipairs(entries) do ids[#ids + 1] = id_of_ready(e) end
     if #ids == n then return ids, list .. int(offset + #entries) end
     offset = 0
   end
-  local behind = lines(q, p == 5 and string.sub(cursor, 2) or '', n, ids)
+  local behind = ready_of_keys(q, p == 5 and string.sub(cursor, 2) or '', n, ids)
   return ids, behind == '' and '' or '5' .. behind
 end
 
--- The entries that one step of a scan looks at. It is the same for all pages: a longer step
--- from the same place would bring entries that sort before those that were seen.
+-- How many entries one HSCAN looks at. It is the same for all pages: a longer step from the same
+-- cursor would give entries that sort before those that were seen.
 local SCAN_STEP = 20
 
--- unordered pages through a hash of jobs, that of leases or of what is held. It looks at
--- n at most, and takes no more than so many of them. The cursor is a scan's, and the last
--- ID that was looked at of what the scan gave for it, in the order of IDs. A page ends
--- between two steps if it can: a hash that shrinks makes a step bring more than before.
--- One that has shrunk has few entries in a step, and the page is shorter then.
+-- unordered pages through a hash of jobs: leases, or held jobs. It looks at n at most, and takes up to
+-- most of them. The cursor is that of HSCAN, and the last ID looked at of what HSCAN gave for it, in
+-- the order of IDs. A page ends between two steps if it can, since a step gives more than before when
+-- the hash shrinks. A hash that has shrunk has few entries in a step, and the page is shorter then.
 local function unordered(key, cursor, n, worker, most)
   local scan, last = '0', ''
   if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
@@ -110,9 +108,8 @@ local function unordered(key, cursor, n, worker, most)
   return out, scan .. ':'
 end
 
--- timed pages through a sorted set, from score after up to score before, or the other
--- way round. The cursor is the last score and member; if that member is gone, its
--- score is begun anew.
+-- timed pages through a sorted set, from score after up to score before, or in the other direction. The
+-- cursor is the last score and member; if that member is gone, the page begins with its score.
 local function timed(key, cursor, n, after, before, newest)
   local rank, rank_of = 0, newest and 'ZREVRANK' or 'ZRANK'
   if cursor ~= '' then
@@ -143,14 +140,14 @@ local function timed(key, cursor, n, after, before, newest)
   return out, int(tonumber(found[#found])) .. ':' .. out[#out]
 end
 
--- keyed pages through the jobs with a key: first those that are pending, in line, then
--- all others by their IDs. The cursor is "L" and a place in line, or "I" and the last ID.
+-- keyed pages through the jobs with a key: first those that are pending, in their order, then all others
+-- by their IDs. The cursor is "L" and a position, or "I" and the last ID.
 local function keyed(q, cursor, n, key)
   local ids, from = {}, {}
   if string.byte(cursor) ~= 73 then
     local p, number, id = 1, nil, ''
-    if cursor ~= '' then p, number, id = place_of(string.sub(cursor, 2)) end
-    local at = in_line(q, key, p or 1, number, id, n, ids)
+    if cursor ~= '' then p, number, id = parse_position(string.sub(cursor, 2)) end
+    local at = ready_of_key(q, key, p or 1, number, id, n, ids)
     if at then return ids, 'L' .. at end
     cursor = 'I'
   end

@@ -34,13 +34,13 @@ end
 -- broker, ReplacePayload and ReplaceContent.
 local function with_fields(body, out, others)
   local parts, from = {}, 1
-  local legible = each_field(body, function(tag, at, behind)
+  local readable = each_field(body, function(tag, at, behind)
     if not out[tag] then return end
     parts[#parts + 1] = string.sub(body, from, at - 1)
     parts[#parts + 1] = others
     from, others = behind, ''
   end)
-  if not legible then return nil end
+  if not readable then return nil end
   parts[#parts + 1] = string.sub(body, from)
   parts[#parts + 1] = others
   return table.concat(parts)
@@ -62,9 +62,9 @@ local CONTENT = {[4] = true, [7] = true, [9] = true, [27] = true, [29] = true, [
 -- it cannot be read.
 local function content_of(body)
   local kind, parts = '', {}
-  local legible = each_field(body, function(tag, at, behind)
+  local readable = each_field(body, function(tag, at, behind)
     local field = string.sub(body, at, behind - 1)
     if tag == TYPE then kind = field elseif CONTENT[tag] then parts[#parts + 1] = field end
   end)
-  if legible then return kind, table.concat(parts) end
+  if readable then return kind, table.concat(parts) end
 end

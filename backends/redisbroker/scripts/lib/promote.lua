@@ -1,16 +1,15 @@
 -- @include due
 -- @include entry
--- @include line
+-- @include rings
 
-local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues
+local PROMOTED = 1000 -- due jobs moved_head in one call beyond those that it leases, in all queues
 
--- overdue lists up to so many due entries of a set, with their times.
+-- overdue returns the first due entries of a set, up to a number, with their times.
 local function overdue(key, most)
   return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 end
 
--- merged lists the first entries of two lists with times, by time, and says how
--- many are of which.
+-- merged returns the first entries of two lists with times, by time, and how many are from each.
 local function merged(zs, ys, most)
   local all, z, y = {}, 0, 0
   while #all < most and (zs[2 * z + 1] or ys[2 * y + 1]) do
@@ -26,8 +25,8 @@ local function merged(zs, ys, most)
   return all, z, y
 end
 
--- stand stands jobs with a key in line: the head of its key before the others.
-local function stand(q, keyed)
+-- add_due_keyed makes due jobs with a key pending: the head of a key before its other jobs.
+local function add_due_keyed(q, keyed)
   if #keyed == 0 then return end
   local members = {}
   for i = 1, #keyed, 4 do members[#members + 1] = keyed[i] .. '\0' .. keyed[i + 3] end
@@ -42,24 +41,23 @@ local function stand(q, keyed)
       if first_one then freed_by[#freed_by + 1] = keyed[i] end
     end
   end
-  join(q, back)
-  join(q, front, true)
+  add_keyed(q, back)
+  add_keyed(q, front, true)
   free_keys(q, freed_by)
 end
 
--- promote makes pending the jobs that are due, earliest first: it takes them
--- out of the sets. Those with a key go into line; the others into q.late, by priority,
--- behind all that is in the ready lists, and those that this call does not lease go there
--- in the end. A queue has so many moved as the share wants, and its part of PROMOTED: in
--- all that is not many more than are leased.
+-- promote makes due jobs pending, the earliest first: it removes them from the sets. Those with a key
+-- join the others of their key. Those without are in q.promoted, by priority, and are leased after the
+-- ready lists; what is left of them in the end is added there. A queue gets as many as the share wants,
+-- and its part of PROMOTED: in all not many more than are leased.
 local function promote(q, want, queues)
   local most = math.min(PROMOTED, want + math.ceil(PROMOTED / queues))
   local z, y = due(q.scheduled), due(q.retry)
   local zs, ys = {}, {}
   if z and z <= now then zs = overdue(q.scheduled, most) end
   if y and y <= now then
-    local may = math.min(most, (retries(q)))
-    if may > 0 then ys = overdue(q.retry, may) end
+    local allowed = math.min(most, (retries(q)))
+    if allowed > 0 then ys = overdue(q.retry, allowed) end
   end
   local all, of_z, of_y = merged(zs, ys, most)
   if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.scheduled, 0, of_z - 1) end
@@ -70,8 +68,8 @@ local function promote(q, want, queues)
       redis.call('HSET', q.record, 'retry_bucket', bucket_text(q.retry_bucket))
     end
   end
-  q.late = {}
-  for p = 1, 4 do q.late[p] = {ids = {}, epochs = {}, taken = 0} end
+  q.promoted = {}
+  for p = 1, 4 do q.promoted[p] = {ids = {}, epochs = {}, taken = 0} end
   local keyed = {}
   for _, e in ipairs(all) do
     local p, epoch, id, key = string.sub(e, 1, 1), string.match(e, '^.(%d+)'), id_of_entry(e)
@@ -80,24 +78,24 @@ local function promote(q, want, queues)
       keyed[n + 1], keyed[n + 2], keyed[n + 3], keyed[n + 4] = key, p, epoch, id
       q.keyed = true
     else
-      local late = q.late[tonumber(p)]
+      local late = q.promoted[tonumber(p)]
       local n = #late.ids + 1
       late.ids[n], late.epochs[n] = id, epoch ~= '0' and epoch .. ':'
     end
   end
-  stand(q, keyed)
+  add_due_keyed(q, keyed)
   q.due = next_due(q)
 end
 
--- put_back adds what is left of q.late to the ready lists.
+-- put_back adds what is left of q.promoted to the ready lists.
 local function put_back(q)
   for p = 1, 4 do
-    local late, turns = q.late[p], {}
+    local late, entries = q.promoted[p], {}
     for i = late.taken + 1, #late.ids do
-      turns[#turns + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
+      entries[#entries + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
     end
-    if #turns > 0 then
-      redis.call('LPUSH', q.ready[p], unpack(turns))
+    if #entries > 0 then
+      redis.call('LPUSH', q.ready[p], unpack(entries))
       q.drained[p] = false
     end
   end

@@ -1,6 +1,6 @@
 -- @include bodies
 
--- bodies reads the stored bodies of ids, false where there is none.
+-- bodies returns the stored bodies of some jobs, false for those without one.
 local function bodies(q, ids)
   local all, others, b = {}, ids, 0
   if together(q, ids) then

@@ -1,7 +1,7 @@
 -- @include index
 
--- retention is how long a body asks that its record be kept, in µs: field 9
--- of a body of version 1 (package broker, body.go).
+-- retention returns for how long a body asks to keep its record, in µs: field 9 of a body of
+-- version 1 (package broker, body.go).
 local function retention(body)
   local _, at = index_of(body)
   if string.byte(body, 9) ~= 1 then return 0 end

@@ -1,11 +1,11 @@
 -- @include own
 
--- Why a key may start nothing, as package broker numbers it.
+-- Why a key may start no job, as package broker numbers the reasons.
 local PAUSED, ORDER, BUSY_KEY, RATE = 1, 2, 3, 4
 
--- head_of is the ID of the job that those of a key come after, and whether it is
--- pending. key_heads says so behind a line end; or has there, of one that died, how often
--- SKIP had been set: a dead one is the head no more once that has happened again.
+-- head_of returns the ID of the job that the others of its key come after, and whether it is
+-- pending, which key_heads says behind a newline. For a dead job it has there how often SKIP had
+-- been set: once it is set again, the dead job is not the head any more.
 local PENDING_HEAD = 'p'
 local function head_of(q, key)
   local head = redis.call('HGET', q.key_heads, key)
@@ -19,45 +19,45 @@ local function head_of(q, key)
   return id, mark == PENDING_HEAD
 end
 
--- is_head reports whether those of a key come after this job.
+-- is_head reports whether the other jobs of a key come after this one.
 local function is_head(q, key, id)
   if not (q.rules and q.rules.ordered > 0) then return false end
   local head = redis.call('HGET', q.key_heads, key)
   return head and (head == id or string.sub(head, 1, #id + 1) == id .. '\n')
 end
 
--- key_room is what a key may do now: room, how many of its jobs may start; why, where
--- there is none, and till, when time alone makes room; bucket and head where it has
--- them, and whether that is pending.
-local ENDLESS = {room = math.huge} -- shared by all keys: no number of turns makes it less
+-- key_room returns what a key may start now: room, the number of jobs; why, if that is 0; till, when
+-- there will be room, if time alone decides; bucket, if the key has a rate; head, if it has one,
+-- and ready, whether that is pending.
+local ENDLESS = {room = math.huge} -- shared by all keys, since it never changes
 local function key_room(q, key, own)
   local r = q.rules
   if not r then return ENDLESS end
-  local may = {room = math.huge}
+  local allowed = {room = math.huge}
   local most = rule_of(q, own, 'max_active')
   if r.ordered > 0 then
     most = 1
-    may.head, may.ready = head_of(q, key)
+    allowed.head, allowed.ready = head_of(q, key)
   end
-  if own and own.paused == 1 or may.head and not may.ready then
-    may.room, may.why = 0, own and own.paused == 1 and PAUSED or ORDER
-    return may
+  if own and own.paused == 1 or allowed.head and not allowed.ready then
+    allowed.room, allowed.why = 0, own and own.paused == 1 and PAUSED or ORDER
+    return allowed
   end
   if most > 0 then
-    may.room = math.max(0, most - count_of(q.active_keys, key))
-    may.slots = may.room
-    if may.room == 0 then
-      may.why = BUSY_KEY
-      return may
+    allowed.room = math.max(0, most - count_of(q.active_keys, key))
+    allowed.slots = allowed.room
+    if allowed.room == 0 then
+      allowed.why = BUSY_KEY
+      return allowed
     end
   end
   local rate = key_rate(q, own)
   if rate then
     local bucket = read_bucket(redis.call('HGET', q.key_rates, key))
     local free, till = bucket_free(bucket, unpack(rate))
-    may.bucket, may.rate = bucket, rate
-    may.room = math.min(may.room, free)
-    if free == 0 then may.why, may.till = RATE, till end
+    allowed.bucket, allowed.rate = bucket, rate
+    allowed.room = math.min(allowed.room, free)
+    if free == 0 then allowed.why, allowed.till = RATE, till end
   end
-  return may
+  return allowed
 end

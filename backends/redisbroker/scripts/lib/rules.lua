@@ -1,13 +1,13 @@
 -- @include bucket
 
--- What the policy says of limits, keys and order. The field flow of the record has
--- the numbers of these rules, as policy.lua writes it while one of them is set or a key
--- has a policy of its own: other queues pay for one field.
+-- The rules of a policy about limits, keys and order. The record's field flow has their numbers
+-- while one of them is set or a key has a policy of its own: other queues read one field that is
+-- not there. policy.lua writes it.
 local LIMITS = {'max_active', 'rate', 'rate_per', 'rate_burst', 'max_bytes', 'key_max_depth', 'key_max_active',
   'key_rate', 'key_rate_per', 'key_rate_burst', 'retry_rate', 'retry_rate_per', 'retry_rate_burst', 'ordered'}
 local STOP, SKIP = 1, 2 -- values of ordered
 
--- numbers gives names to the numbers of a text.
+-- numbers returns the numbers in a text, by names in their order.
 local function numbers(text, names)
   local of, i = {}, 0
   for n in string.gmatch(text, '%d+') do
@@ -17,8 +17,8 @@ local function numbers(text, names)
   return of
 end
 
--- read_limits notes the rules of a queue, if it has any. Behind those of LIMITS stands
--- 1 when keys have policies of their own.
+-- read_limits stores the rules of a queue in q.rules, if it has any. Behind the numbers of LIMITS
+-- flow has 1 when keys have policies of their own.
 local function read_limits(q, flow)
   if not flow then return end
   local r = numbers(flow, LIMITS)
@@ -27,11 +27,11 @@ local function read_limits(q, flow)
   q.rules = r
 end
 
--- active_jobs counts the leases that are somebody's.
+-- active_jobs counts the leases that a worker holds.
 local function active_jobs(q) return redis.call('HLEN', q.leases) - 1 - redis.call('HLEN', q.held) end
 
--- plain reports whether enqueue_plain.lua is for a queue of such a maximum depth: it
--- asks for no limit, and leaves a wake token each time.
+-- plain reports whether enqueue_plain.lua may store jobs in a queue with this maximum depth: that
+-- script checks no limit, and leaves a wake token each time.
 local function plain(q, depth)
   local r = q.rules
   return not q.paused and depth == 0 and not (r and (r.max_active > 0 or r.rate > 0 or r.max_bytes > 0 or r.ordered > 0))

@@ -1,10 +1,10 @@
--- @include turn
+-- @include ready_entry
 
--- Pending jobs with a key stand in the hash line, in pieces: priority, key, "\0" and the
--- number of the piece → turns of jobs in their order, each with a line end behind it.
--- spans has for priority and key how many jobs these are, and the numbers of the first
--- and the last piece. A piece between may be empty.
--- The numbers of pieces stay texts, which are cheaper, until they are counted with.
+-- The ready entries of pending jobs with a key are in the hash key_pieces: priority, key, "\0" and the
+-- number of a piece → entries in order, each followed by a newline. key_spans has for priority
+-- and key how many entries there are, and the numbers of the first and the last piece. A piece
+-- between these may be empty. The numbers of pieces stay texts, which are cheaper, until they
+-- are counted with.
 local function span_of(text)
   local n, head, tail = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)$')
   return {n = tonumber(n or 0), head = head or '1', tail = tail or '0'}
@@ -16,14 +16,14 @@ local function ends_of(span) return tonumber(span.head), tonumber(span.tail) end
 
 local function piece_field(field, number) return field .. '\0' .. number end
 
-local function span_for(q, p, key) return span_of(redis.call('HGET', q.spans, p .. key)) end
+local function span_for(q, p, key) return span_of(redis.call('HGET', q.key_spans, p .. key)) end
 
--- any_keyed reports whether jobs with a key are pending: spans has a guard besides.
-local function any_keyed(q) return redis.call('HLEN', q.spans) > 1 end
+-- any_keyed reports whether jobs with a key are pending. key_spans has a guard besides.
+local function any_keyed(q) return redis.call('HLEN', q.key_spans) > 1 end
 
--- pending_of counts the pending jobs of a key: of each priority, and in all.
+-- pending_of returns the number of a key's pending jobs: by priority, and in all.
 local function pending_of(q, key)
-  local n, sum = redis.call('HMGET', q.spans, '1' .. key, '2' .. key, '3' .. key, '4' .. key), 0
+  local n, sum = redis.call('HMGET', q.key_spans, '1' .. key, '2' .. key, '3' .. key, '4' .. key), 0
   for p = 1, 4 do
     n[p] = tonumber(string.match(n[p] or '', '^%d+') or 0)
     sum = sum + n[p]

@@ -1,8 +1,8 @@
--- The value of the key plain is what enqueue_plain counted since add_plain last wrote it to the record: JOB for each job, and
--- the bytes of all. It is one number, and no field of the record, since each of those would cost a tenth of a single enqueue.
+-- The key plain counts what enqueue_plain.lua stored since add_plain last wrote that to the record: JOB for each job, and
+-- the bytes of all. It is one number, and not fields of the record, each of which would take a tenth of a single enqueue.
 local JOB = 8589934592 -- 2^33
 
--- add_plain writes to the record what the key plain counted, and begins anew.
+-- add_plain adds the counts of the key plain to the record, and sets it to 0.
 local function add_plain()
   local sum = tonumber(redis.call('GET', q.plain) or 0) or 0
   if sum <= 0 then return end
@@ -11,13 +11,13 @@ local function add_plain()
   redis.call('HINCRBY', q.record, 'enqueued', math.floor(sum / JOB))
 end
 
--- count_plain counts jobs that were stored. Neither part runs over: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
+-- count_plain counts jobs that were stored. Neither part overflows: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
 local function count_plain(jobs, bytes)
   local sum = redis.call('INCRBY', q.plain, jobs * JOB + bytes)
   if sum >= 2 ^ 52 or sum % JOB >= 2 ^ 32 then add_plain() end
 end
 
--- set_plain has enqueue_plain work on the queue, or not.
+-- set_plain allows or forbids enqueue_plain.lua to store jobs in the queue.
 local function set_plain(is)
   if is then
     redis.call('SET', q.plain, 0, 'NX')

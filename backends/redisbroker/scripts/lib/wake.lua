@@ -1,8 +1,8 @@
 -- @include rules
 -- @include due
 
--- limited reports whether a limit of the queue keeps all its jobs back; the second
--- result is till when, where time alone does.
+-- limited reports whether a limit of the queue holds back all its jobs. The second result is until
+-- when, if time alone decides.
 local function limited(q)
   local r = q.rules
   if not r then return false end
@@ -12,16 +12,16 @@ local function limited(q)
   return free == 0, till
 end
 
--- kept_back reports whether that is so, and a claim that waits knows till when, which
--- the record's field told says.
-local function kept_back(q)
+-- held_back reports whether a limit holds back all jobs and claims that wait know until when: the
+-- record's field told has that time.
+local function held_back(q)
   local is, till = limited(q)
   return is and (not till or tonumber(redis.call('HGET', q.record, 'told')) == till)
 end
 
--- wake leaves one token for a claim that waits. Paused queues wake nobody, and those
--- at a limit neither.
+-- wake leaves a token for a claim that waits, unless there is one, the queue is paused, or a
+-- limit holds back its jobs.
 local function wake(q)
-  if q.paused or redis.call('LLEN', q.token) > 0 or q.rules and kept_back(q) then return end
+  if q.paused or redis.call('LLEN', q.token) > 0 or q.rules and held_back(q) then return end
   redis.call('LPUSH', q.token, '1')
 end

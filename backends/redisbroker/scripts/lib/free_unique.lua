@@ -1,9 +1,8 @@
 -- @include index
 
--- free frees the unique key that a job's index names, if the job holds it, and
--- returns the key and who waits behind the job, perhaps no more. A window outlives
--- its job.
-local function free(q, f, id)
+-- free_unique frees the unique key that a job's index names, if the job holds it. It returns the
+-- key and the ID of the job behind, if there is one. A window outlives its job.
+local function free_unique(q, f, id)
   local key = f[UNIQUE_KEY]
   if not key or f[UNIQUE_MODE] == WINDOW then return end
   local held = redis.call('HGET', q.unique, key)

@@ -13,11 +13,11 @@ import (
 // a wait that counts from then would end late.
 func TestWait_AClaimThatNeedsNoLookKnowsTheTime(t *testing.T) {
 	t.Parallel()
-	var q quiet
+	var q lastClaim
 	req := waitFor("w", time.Second, "q")
-	q.note(&req, &broker.Claimed{Now: at(0), NextDue: at(100)}, nil)
+	q.remember(&req, &broker.Claimed{Now: at(0), NextDue: at(100)}, nil)
 	q.at = q.at.Add(-time.Minute)
-	got, ok := q.still(&req)
+	got, ok := q.again(&req)
 	if left := got.NextDue.Sub(got.Now); !ok || left > 40*time.Second || left < 30*time.Second {
 		t.Errorf("a minute after the last look (%t) the next job is said to be due in %v, want 40s", ok, left)
 	}

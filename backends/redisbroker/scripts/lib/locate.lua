@@ -1,23 +1,21 @@
 -- @include head
 -- @include index
--- @include turn
+-- @include ready_entry
 -- @include entry
 
--- priority_of reads a priority from an index; one that no job can have, in a
--- body that is malformed, counts as normal.
+-- priority_of returns the priority in an index. An impossible one, in a malformed body, counts as normal.
 local function priority_of(index)
   local priority = (index[PRIORITY] or 4) / 2
   if priority < 1 or priority > 4 or priority % 1 ~= 0 then priority = 2 end
   return int(priority)
 end
 
--- held reports whether a lease is nobody's, which is that of a held job.
+-- held reports whether a lease has no worker, as that of a held job.
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
--- place says where a job is that exists: its state, its entry in the structure
--- of that state when it is pending, scheduled or retry, and when it is due. Of a pending
--- job with a key that is its priority.
-local function place(q, id, index, head, lease)
+-- locate returns the state of a job that exists; its entry in the structure of that state when it is
+-- pending, scheduled or retry; and when it is due. For a pending job with a key the entry is its priority.
+local function locate(q, id, index, head, lease)
   if lease then return held(lease) and WAITING or ACTIVE end
   local epoch, state = '0', nil
   if head then epoch, state = string.match(head, '^(%d+),(%d+),') end
@@ -29,5 +27,5 @@ local function place(q, id, index, head, lease)
   if at then return SCHEDULED, e, tonumber(at) end
   at = redis.call('ZSCORE', q.retry, e)
   if at then return RETRY, e, tonumber(at) end
-  return PENDING, f[KEY] and priority_of(f) or priority_of(f) .. turn(epoch or '0', id)
+  return PENDING, f[KEY] and priority_of(f) or priority_of(f) .. ready_entry(epoch or '0', id)
 end

@@ -1,16 +1,16 @@
 -- @include stamp
--- @include place
+-- @include locate
 -- @include seek
 -- @include read
 
 local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancelled'}
-local CALLED = {leases = 'the leases', ready = 'line', scheduled = 'the scheduled jobs', retry = 'the retries',
+local CALLED = {leases = 'the leases', ready = 'the ready jobs', scheduled = 'the scheduled jobs', retry = 'the retries',
   dead = 'the dead jobs', completed = 'the completed jobs', cancelled = 'the cancelled jobs'}
 
--- standing says where a job is, in every structure but the ready lists, and
--- which place is its home: that of the state that its head ended in, else its
--- lease, else a time, else line.
-local function standing(q, id, body, head, lease)
+-- inspect_job returns which structures have a job, all but the ready lists, and which of them is its
+-- home: that of the state in which its head says that it ended, else its lease, else a due time, else
+-- a ready list.
+local function inspect_job(q, id, body, head, lease)
   local s = {index = parse_index((index_of(body))), lease = lease}
   local epoch, state, finished, deliveries
   if head then epoch, state, finished, deliveries = string.match(head, '^(%d+),(%d+),(%d+),(%d+),') end
@@ -18,7 +18,7 @@ local function standing(q, id, body, head, lease)
   s.finished, s.deliveries = tonumber(finished or 0), tonumber(deliveries or 0)
   s.priority = tonumber(priority_of(s.index))
   s.key = s.index[KEY]
-  s.entry, s.turn = entry(int(s.priority), int(s.epoch), id, s.key), turn(int(s.epoch), id)
+  s.entry, s.ready_entry = entry(int(s.priority), int(s.epoch), id, s.key), ready_entry(int(s.epoch), id)
   s.scheduled, s.retry = redis.call('ZSCORE', q.scheduled, s.entry), redis.call('ZSCORE', q.retry, s.entry)
   s.dead, s.completed = redis.call('ZSCORE', q.dead, id), redis.call('ZSCORE', q.completed, id)
   s.cancelled = redis.call('ZSCORE', q.cancelled, id)
@@ -26,17 +26,16 @@ local function standing(q, id, body, head, lease)
   return s
 end
 
-local LOOK = 100000 -- turns looked at in a list
-local looked = 0    -- and in all, in this step
+local LOOK = 100000 -- entries looked at in a list
+local looked = 0    -- entries looked at in this call
 
--- in_line says whether a job has its turn in line: nil when it would
--- take too long to say.
-local function in_line(q, s)
-  if s.key then return find_turn(q, s.key, int(s.priority), s.turn) ~= nil end
+-- is_ready reports whether a job has a ready entry; nil if that would take too long to find out.
+local function is_ready(q, s)
+  if s.key then return find_ready(q, s.key, int(s.priority), s.ready_entry) ~= nil end
   local n = redis.call('LLEN', q.ready[s.priority])
   looked = looked + n
   if n > 2 * LOOK or looked > 4 * LOOK then return nil end
-  return redis.call('LPOS', q.ready[s.priority], s.turn) and true or false
+  return redis.call('LPOS', q.ready[s.priority], s.ready_entry) and true or false
 end
 
-local LONG = 'the line is too long to look through'
+local LONG = 'the ready list is too long to search'

@@ -1,26 +1,26 @@
--- examine_places: examine a page of the turns in ready lists or of a sorted set
--- of jobs, jobs that no turn was seen of, and the sizes of all.
+-- examine_entries: examine a page of a ready list or of a sorted set of jobs, jobs whose entry was not
+-- seen, and the sizes of all structures.
 --
 -- KEYS   record heads leases lease_counts workers unreclaimed unique by_key ended_keys scheduled retry
---        dead suppressed completed cancelled lapses void_turns held line spans rings* blocked thawing
+--        dead suppressed completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked
 --        active_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair more*
 --        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
 --        "lost", "sizes", "twins", "voids"; most: records; repair: 1 to repair; more, for "lost":
---        what to add to the head of a job that dies, then the jobs, as examine_jobs.lua told them;
---        for "twins": priorities and turns)
+--        what to add to the head of a job that dies, then the jobs, as examine_jobs.lua lists them;
+--        for "twins": priorities and ready entries)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "ready": the creation time,
---        priority and turn of each job seen; for "sizes": the numbers of jobs and of places
+--        priority and entry of each job seen; for "sizes": the numbers of jobs and of entries
 -- @include clock
 -- @include open
 -- @include examine
 -- @include pages
 -- @include holder
--- @include unhold
--- @include line_up
+-- @include release_unique
+-- @include append_ready
 -- @include wake
--- @include standing
+-- @include inspect_job
 
 local q, m = open('paused', 'void', 'keyed', 'flow')
 if q.refused then return q.refused end
@@ -29,29 +29,29 @@ read_limits(q, m.flow)
 
 local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
-local function look(id, body) return standing(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
+local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
--- void has a claim drop a turn of a ready list.
+-- void makes an entry of a ready list void, so that a claim drops it.
 local function void(p, t)
-  redis.call('HINCRBY', q.void_turns, p .. t, 1)
+  redis.call('HINCRBY', q.void_entries, p .. t, 1)
   redis.call('HINCRBY', q.record, 'void', 1)
 end
 
--- see tells that a job was seen at its turn.
-local function see(body, s) told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+-- see reports to the caller that a job's entry was seen.
+local function see(body, s) told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.ready_entry end
 
 local NOBODY = '?' -- the turn of no job, to be void
 
--- examine_line examines a page of a ready list.
-local function examine_line()
+-- examine_list examines a page of a ready list.
+local function examine_list()
   local p, offset = 1, 0
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
   local turns = redis.call('LRANGE', q.ready[p], int(offset), int(offset + most - 1))
   local counts, seen = {}, {}
-  if #turns > 0 and redis.call('HLEN', q.void_turns) > 0 then
+  if #turns > 0 and redis.call('HLEN', q.void_entries) > 0 then
     local fields = {}
     for i, t in ipairs(turns) do fields[i] = p .. t end
-    counts = redis.call('HMGET', q.void_turns, unpack(fields))
+    counts = redis.call('HMGET', q.void_entries, unpack(fields))
   end
   for i, t in ipairs(turns) do
     records = records + 1
@@ -59,7 +59,7 @@ local function examine_line()
     local body = id and body_of(id)
     if not id then
       found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
-        -- Nothing may move in the list, so that other examinations miss nothing.
+        -- Entries must not move, or other examinations miss some.
         redis.call('LSET', q.ready[p], int(offset + i - 1), NOBODY)
         void(p, NOBODY)
       end)
@@ -69,17 +69,17 @@ local function examine_line()
       found('entry-without-job', id, 'it stands in line and is not stored', function() void(p, t) end)
     else
       local s = look(id, body)
-      if s.turn ~= t or s.priority ~= p then
+      if s.ready_entry ~= t or s.priority ~= p then
         see(body, s)
         found('entry-of-other-epoch', id, 'a turn of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
           ', it should be of epoch ' .. int(s.epoch) .. ' in r' .. s.priority, function()
-          local there = s.home ~= 'ready' or in_line(q, s)
+          local there = s.home ~= 'ready' or is_ready(q, s)
           if there == nil then return LONG end
           if there or s.priority ~= p then
             void(p, t)
-            if not there then line_up(q, s.index, int(s.epoch), id) end
+            if not there then append_ready(q, s.index, int(s.epoch), id) end
           else
-            redis.call('LSET', q.ready[p], int(offset + i - 1), s.turn)
+            redis.call('LSET', q.ready[p], int(offset + i - 1), s.ready_entry)
           end
         end)
       elseif s.home ~= 'ready' then
@@ -88,7 +88,7 @@ local function examine_line()
         see(body, s)
         found('job-in-two-places', id, 'it has a key, and stands in line among jobs without one', function()
           void(p, t)
-          if not in_line(q, s) then line_up(q, s.index, int(s.epoch), id) end
+          if not is_ready(q, s) then append_ready(q, s.index, int(s.epoch), id) end
         end)
       elseif seen[t] then
         found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
@@ -103,7 +103,7 @@ local function examine_line()
   return answer((p + 1) .. '0')
 end
 
--- examine_times examines a page of scheduled or of retry jobs.
+-- examine_times examines a page of scheduled or retry jobs.
 local function examine_times(name, key)
   local page, at = timed(key, cursor, most, '', '')
   for _, e in ipairs(page) do
@@ -121,7 +121,7 @@ local function examine_times(name, key)
         see(body, s)
         found('entry-of-other-epoch', id, 'its entry among ' .. CALLED[name] .. ' is ' .. string.match(e, '^(%d+):') .. ', it should be ' ..
           string.match(s.entry, '^(%d+):'), function()
-          local there = s.home ~= 'ready' or in_line(q, s)
+          local there = s.home ~= 'ready' or is_ready(q, s)
           if there == nil then return LONG end
           local score = redis.call('ZSCORE', key, e)
           remove()
@@ -135,11 +135,10 @@ end
 
 local VERSION, SUPPRESSED = 1, 3 -- fields of a head's tail (package broker, head.go)
 
--- examine_suppressed examines whether a dead job is counted as suppressed if its
--- head says that it is.
+-- examine_suppressed examines whether a dead job is counted as suppressed exactly if its head says so.
 local function examine_suppressed(id)
   local head = redis.call('HGET', q.heads, id)
-  if not legible(head) then return end
+  if not readable(head) then return end
   local tail = fields(head, string.find(head, ';', 1, true) + 1, #head, SUPPRESSED)
   local out = (tail[SUPPRESSED] or 0) ~= 0
   if tail[VERSION] or out == (redis.call('SISMEMBER', q.suppressed, id) == 1) then return end
@@ -149,7 +148,7 @@ local function examine_suppressed(id)
   end)
 end
 
--- examine_counted examines a page of those that count as suppressed.
+-- examine_counted examines a page of the jobs that count as suppressed.
 local function examine_counted()
   local page = redis.call('SSCAN', q.suppressed, cursor == '' and '0' or cursor, 'COUNT', most)
   for _, id in ipairs(page[2]) do
@@ -178,34 +177,33 @@ local function examine_ended(name, key)
   return answer(at)
 end
 
--- examine_lost looks again at jobs that were to stand in line, and of which a
--- whole pass over the line has seen no turn: if they are still where they were,
--- nothing leads to them.
+-- examine_lost looks again at jobs that must have a ready entry and whose entry a whole pass over the
+-- ready lists has not seen: if they have not moved since, nothing leads to them.
 local function examine_lost()
   local death, first_job = ARGV[first.more], first.more + 1
   for i = first_job, #ARGV do
     records = records + 1
     local born, p, t = string.sub(ARGV[i], 1, 8), tonumber(string.sub(ARGV[i], 9, 9)), string.sub(ARGV[i], 10)
-    local id = id_of_turn(t)
+    local id = id_of_ready(t)
     local body = body_of(id)
     local s = body and string.sub(body, 1, 8) == born and look(id, body)
-    if s and s.home == 'ready' and s.turn == t and s.priority == p and not (s.key and in_line(q, s)) then
+    if s and s.home == 'ready' and s.ready_entry == t and s.priority == p and not (s.key and is_ready(q, s)) then
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
       found('job-without-place', id, what, function()
         -- A new epoch, so that another examination does not do it again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
-          unhold(q, s.index, id)
-          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. death)
+          release_unique(q, s.index, id)
+          redis.call('HSET', q.heads, id, moved_head(head, s.epoch + 1, DEAD, int(up), 0) .. death)
           redis.call('ZADD', q.dead, int(up), id)
           if s.key then
             redis.call('ZREM', q.by_key, s.key .. '\0' .. id)
             redis.call('ZADD', q.ended_keys, 0, s.key .. '\0' .. id)
           end
         else
-          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, PENDING, '0', 0))
-          line_up(q, s.index, epoch, id)
+          redis.call('HSET', q.heads, id, moved_head(head, s.epoch + 1, PENDING, '0', 0))
+          append_ready(q, s.index, epoch, id)
           wake(q)
         end
       end)
@@ -234,7 +232,7 @@ local function leases()
   end
   for worker in pairs(noted) do held[worker] = held[worker] or 0 end
   for worker, n in pairs(held) do
-    -- A reclaim ends its search for the jobs of an ended worker by itself.
+    -- Reclaim corrects the count of an ended worker by itself.
     local ended = redis.call('HEXISTS', q.unreclaimed, worker) == 1
     local live = redis.call('HEXISTS', q.workers, worker) == 1
     local wrong = noted[worker] ~= n
@@ -247,14 +245,14 @@ local function leases()
   end
 end
 
--- sizes compares how many jobs there are with how many places.
+-- sizes compares the number of jobs with that of their entries.
 local function sizes()
   records = 1
   leases()
   local void_entries = tonumber(m.void or 0)
-  if redis.call('HLEN', q.void_turns) <= MANY then
+  if redis.call('HLEN', q.void_entries) <= MANY then
     local sum = 0
-    for _, n in ipairs(redis.call('HVALS', q.void_turns)) do sum = sum + tonumber(n) end
+    for _, n in ipairs(redis.call('HVALS', q.void_entries)) do sum = sum + tonumber(n) end
     if sum ~= void_entries then
       found('count-differs', 'void', int(sum) .. ' turns are void, ' .. int(void_entries) .. ' are counted', function()
         redis.call('HSET', q.record, 'void', int(sum))
@@ -263,9 +261,9 @@ local function sizes()
     end
   end
   local keyed = tonumber(m.keyed or 0)
-  if redis.call('HLEN', q.spans) <= MANY then
+  if redis.call('HLEN', q.key_spans) <= MANY then
     local sum = 0
-    for _, span in ipairs(redis.call('HVALS', q.spans)) do sum = sum + span_of(span).n end
+    for _, span in ipairs(redis.call('HVALS', q.key_spans)) do sum = sum + span_of(span).n end
     if sum ~= keyed then
       found('count-differs', 'keyed', int(sum) .. ' jobs with a key are pending, ' .. int(keyed) .. ' are counted', function()
         redis.call('HSET', q.record, 'keyed', int(sum))
@@ -274,11 +272,10 @@ local function sizes()
     end
   end
   local jobs, places = 0, keyed - void_entries
-  for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.bodies[b]) - redis.call('HEXISTS', q.bodies[b], '') end
+  for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.bodies[b]) end
   for p = 1, 4 do places = places + redis.call('LLEN', q.ready[p]) end
-  local guard = string.rep('\0', 65)
   for _, key in ipairs({q.scheduled, q.retry}) do
-    places = places + redis.call('ZCARD', key) - (redis.call('ZSCORE', key, guard) and 1 or 0)
+    places = places + redis.call('ZCARD', key) - (redis.call('ZSCORE', key, GUARD) and 1 or 0)
   end
   places = places + redis.call('HLEN', q.leases) - redis.call('HEXISTS', q.leases, '')
   for _, key in ipairs({q.dead, q.completed, q.cancelled}) do places = places + redis.call('ZCARD', key) end
@@ -286,14 +283,14 @@ local function sizes()
   return answer('')
 end
 
--- twins looks for turns that stand in line more than once.
+-- twins looks for entries that are in a ready list more than once.
 local function twins()
   for i = first.more, #ARGV do
     records = records + 1
     local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
-    local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_turns, p .. t) or 0)
+    local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_entries, p .. t) or 0)
     if n > 1 then
-      found('job-in-two-places', id_of_turn(t), 'it stands in line ' .. n .. ' times', function()
+      found('job-in-two-places', id_of_ready(t), 'it stands in line ' .. n .. ' times', function()
         for _ = 2, n do void(p, t) end
       end)
     end
@@ -301,12 +298,11 @@ local function twins()
   return answer('')
 end
 
--- voids looks for notes of void turns that stand in no list, as long as that
--- takes about as long as anything else here.
+-- voids looks for counts of void entries that are in no list, within the time that other parts take.
 local function voids()
   local all = 0
   for p = 1, 4 do all = all + redis.call('LLEN', q.ready[p]) end
-  local page, at = scanned(q.void_turns, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
+  local page, at = scanned(q.void_entries, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
   for _, field in ipairs(page) do
     local noted = tonumber(field[2])
     local p, t = string.match(field[1], '^([1-4])(.+)$')
@@ -314,7 +310,7 @@ local function voids()
     if p then there = #redis.call('LPOS', q.ready[tonumber(p)], t, 'COUNT', 0, 'MAXLEN', LOOK) end
     if there < noted and (not p or redis.call('LLEN', q.ready[tonumber(p)]) <= LOOK) then
       found('void-mark-without-entry', t or field[1], noted .. ' turns of it are noted as void, ' .. there .. ' stand in line', function()
-        if there == 0 then redis.call('HDEL', q.void_turns, field[1]) else redis.call('HSET', q.void_turns, field[1], there) end
+        if there == 0 then redis.call('HDEL', q.void_entries, field[1]) else redis.call('HSET', q.void_entries, field[1], there) end
         redis.call('HINCRBY', q.record, 'void', there - noted)
       end)
     end
@@ -322,7 +318,7 @@ local function voids()
   return answer(at)
 end
 
-if part == 'ready' then return examine_line() end
+if part == 'ready' then return examine_list() end
 if part == 'scheduled' then return examine_times(part, q.scheduled) end
 if part == 'retry' then return examine_times(part, q.retry) end
 if part == 'dead' then return examine_ended(part, q.dead) end

@@ -1,0 +1,47 @@
+package redisbroker
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// lastClaim remembers the last claim, if it took all there was. The next claim with a wait by the
+// same worker from the same queues need not ask first: whatever has become claimable since has left a
+// token, which ends the wait at once, and the next due time is known. So an idle worker sends one
+// call for each wait.
+type lastClaim struct {
+	mu     sync.Mutex
+	worker string
+	queues []string
+	due    time.Time // the next due time, by the store's clock
+	now    time.Time // the store's
+	at     time.Time // this process's
+}
+
+// remember takes in a claim by what it got, and forgets the one before.
+func (l *lastClaim) remember(req *broker.ClaimRequest, got *broker.Claimed, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.worker, l.queues = "", l.queues[:0]
+	if err != nil || got.More || len(got.Jobs) >= req.Max || !req.Now.IsZero() {
+		return
+	}
+	l.worker, l.due, l.now, l.at = req.Worker, got.NextDue, got.Now, time.Now()
+	for _, s := range req.Queues {
+		l.queues = append(l.queues, s.Queue)
+	}
+}
+
+// again returns what a claim would answer now, and whether that is known without asking.
+func (l *lastClaim) again(req *broker.ClaimRequest) (got broker.Claimed, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same := func(s broker.Share, name string) bool { return s.Queue == name }
+	if l.worker == "" || l.worker != req.Worker || !slices.EqualFunc(req.Queues, l.queues, same) {
+		return got, false
+	}
+	return broker.Claimed{Now: l.now.Add(time.Since(l.at)), NextDue: l.due}, true
+}

@@ -1,0 +1,160 @@
+package redisbroker
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// countEvery is how often the leases of a worker are counted in all its queues (§7), and for how
+// long renewals count them in queues where a call has changed their number, or may change it
+// yet, since its answer was lost.
+const countEvery = time.Minute
+
+// members are the workers that this process renews.
+type members struct {
+	mu sync.Mutex
+	of map[string]*member
+}
+
+// member is what this process knows of a worker of its own.
+type member struct {
+	counted time.Time // in all its queues, when it was last
+	lease   time.Duration
+	queues  map[string]*membership
+}
+
+// membership is what is known of a worker in a queue.
+type membership struct {
+	held     int       // leases, when they were last counted
+	changed  time.Time // when a call last changed that, or may have
+	searched int64     // the store's time when Reclaim last left nobody who had run out, µs
+}
+
+// noteLeases records in which queues a call has changed how many leases a worker has, or may have.
+func (b *Broker) noteLeases(s *step) {
+	if s.script != claimScript && s.script != settleScript && s.script != reclaimScript {
+		return
+	}
+	idle := s.script == claimScript && s.err == nil
+	for n := range s.shares {
+		idle = idle && s.list(n).len() == 0
+	}
+	if worker, ok := s.args[0].(string); ok && !idle {
+		b.members.changed(worker, s.queues...)
+	}
+}
+
+// changed notes that the number of leases in some queues has changed, or may have.
+func (ms *members) changed(worker string, queues ...string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m := ms.of[worker]
+	if m == nil {
+		return
+	}
+	now := time.Now()
+	for _, name := range queues {
+		if in := m.queues[name]; in != nil {
+			in.changed = now
+		}
+	}
+}
+
+// searched notes that Reclaim has ended all workers that had run out in a queue at a time.
+func (ms *members) searched(worker, queue string, at int64) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if m := ms.of[worker]; m != nil && m.queues[queue] != nil {
+		m.queues[queue].searched = at
+	}
+}
+
+// toCount returns the queues in which the leases of a worker have to be counted now, and
+// whether that is all of them.
+func (ms *members) toCount(worker string, names []string, lease time.Duration) (some []string, all bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m := ms.of[worker]
+	if m == nil || m.lease != lease || len(m.queues) != len(names) || time.Since(m.counted) >= countEvery {
+		return names, true
+	}
+	for _, name := range names {
+		in := m.queues[name]
+		if in == nil {
+			return names, true
+		}
+		if time.Since(in.changed) < countEvery {
+			some = append(some, name)
+		}
+	}
+	return some, false
+}
+
+// searchedAll is when Reclaim last left nobody who had run out in any of some queues, or 0.
+func (ms *members) searchedAll(worker string, names []string) int64 {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m := ms.of[worker]
+	if m == nil {
+		return 0
+	}
+	var at []int64
+	for _, name := range names {
+		in := m.queues[name]
+		if in == nil {
+			return 0
+		}
+		at = append(at, in.searched)
+	}
+	return slices.Min(at)
+}
+
+// count notes a renewal: how many leases were counted, and whether in all queues. It completes
+// held by what was counted before.
+func (ms *members) count(worker string, names []string, lease time.Duration, held map[string]int, all bool) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m := ms.of[worker]
+	if m == nil {
+		ms.forgetIdle()
+		m = &member{queues: make(map[string]*membership, len(names))}
+		if ms.of == nil {
+			ms.of = make(map[string]*member)
+		}
+		ms.of[worker] = m
+	}
+	if all {
+		m.counted, m.lease = time.Now(), lease
+		before := m.queues
+		m.queues = make(map[string]*membership, len(names))
+		for _, name := range names {
+			if m.queues[name] = before[name]; m.queues[name] == nil {
+				m.queues[name] = &membership{changed: time.Now()} // before it was known, some call may have been sent
+			}
+		}
+	}
+	for name, in := range m.queues {
+		if n, ok := held[name]; ok {
+			in.held = n
+		} else {
+			held[name] = in.held
+		}
+	}
+}
+
+// forget drops a worker that is not renewed any more.
+func (ms *members) forget(worker string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	delete(ms.of, worker)
+}
+
+// forgetIdle drops workers that were not renewed for long.
+func (ms *members) forgetIdle() {
+	for id, m := range ms.of {
+		if time.Since(m.counted) > forgetAfter {
+			delete(ms.of, id)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+-- @include locate
+-- @include rings
+
+-- append_ready puts a pending job last among those of its priority, and of its key if its index has
+-- one.
+local function append_ready(q, f, epoch, id)
+  local p = priority_of(f)
+  if f[KEY] then
+    redis.call('ZREM', q.by_key, f[KEY] .. '\0' .. id)
+    add_keyed(q, {f[KEY], p, epoch, id})
+  else
+    redis.call('LPUSH', q.ready[tonumber(p)], ready_entry(epoch, id))
+  end
+end

@@ -1,0 +1,50 @@
+-- @include rings
+-- @include seek
+
+-- leave_ring removes a key without pending jobs of a priority from the ring of that priority.
+local function leave_ring(q, key, p)
+  redis.call('ZREM', q.rings[p], key)
+  local _, sum = pending_of(q, key)
+  if sum == 0 then
+    redis.call('ZREM', q.blocked, key)
+    redis.call('ZREM', q.rechecked, key)
+  end
+end
+
+-- clear_pieces removes what is stored of a key and priority without pending jobs.
+local function clear_pieces(q, field, span)
+  redis.call('HDEL', q.key_spans, field)
+  local head, tail = ends_of(span)
+  for number = head, tail do redis.call('HDEL', q.key_pieces, piece_field(field, number)) end
+end
+
+-- remove_ready removes a ready entry of a key. It reports whether the entry was there.
+local function remove_ready(q, key, p, e)
+  local number, rest, span = find_ready(q, key, p, e)
+  if not number then return false end
+  local field = p .. key
+  span.n = span.n - 1
+  redis.call('HINCRBY', q.record, 'keyed', -1)
+  if span.n <= 0 then
+    clear_pieces(q, field, span)
+    unlist_keys(q, {key})
+    leave_ring(q, key, tonumber(p))
+    return true
+  end
+  local head, tail = ends_of(span)
+  local inner = number > head and number < tail
+  if rest ~= '' or inner then
+    redis.call('HSET', q.key_pieces, piece_field(field, number), rest)
+  else
+    redis.call('HDEL', q.key_pieces, piece_field(field, number))
+    if number == head then span.head = number + 1 else span.tail = number - 1 end
+  end
+  redis.call('HSET', q.key_spans, field, span_text(span))
+  return true
+end
+
+-- remove_keyed removes the ready entry of a job with a key. The head of a key stays its head.
+local function remove_keyed(q, key, p, epoch, id)
+  remove_ready(q, key, p, ready_entry(epoch, id))
+  if is_head(q, key, id) then redis.call('HSET', q.key_heads, key, id) end
+end

@@ -1,0 +1,215 @@
+-- @include room
+-- @include guard
+-- @include span
+
+-- Keys that may start a job of a priority are in the ring of that priority, by their pass. Other keys
+-- with pending jobs are in blocked, by the time at which they may start one, or FAR if that is not
+-- known. After a change of the policy they are in rechecked, until claims have looked at them again.
+-- A ring has a guard.
+local FAR = 9000000000000001 -- no round number: miniredis writes that as 9e+15, which its Lua cannot read
+local STRIDE = 1000000 -- how far a turn takes a key of weight 1
+
+local function stride_of(own)
+  local weight = own and own.weight or 0
+  return weight > 1 and math.floor(STRIDE / weight) or STRIDE
+end
+
+-- entry_pass returns the pass with which a key enters the ring of a priority: behind one turn
+-- of each other key, so that it gains nothing by having been away, and before their second one.
+local function entry_pass(q, p, own)
+  q.floors = q.floors or {}
+  local floor = q.floors[p]
+  if not floor then
+    local least = redis.call('ZRANGE', q.rings[p], 0, 0, 'WITHSCORES')
+    floor = is_guard(least[1]) and 0 or tonumber(least[2])
+    q.floors[p] = floor
+  end
+  return int(floor + stride_of(own) - 1)
+end
+
+-- enter_ring adds a key to the ring of a priority.
+local function enter_ring(q, key, p, own)
+  redis.call('ZADD', q.rings[p], 'NX', entry_pass(q, p, own), key, '+inf', GUARD)
+end
+
+-- enter_rings adds a key to the ring of each priority of which it has pending jobs. It returns
+-- whether it has any.
+local function enter_rings(q, key, own, pending)
+  local n, sum = pending, 1
+  if not n then n, sum = pending_of(q, key) end
+  for p = 1, 4 do
+    if n[p] > 0 then enter_ring(q, key, p, own) end
+  end
+  return sum > 0
+end
+
+-- admit adds a key with pending jobs to its rings, or to the blocked keys. It returns whether one of
+-- the jobs can be claimed; if not, and time alone decides, when one can.
+local function admit(q, key, own)
+  local n, sum = pending_of(q, key)
+  if sum == 0 then return false end
+  local allowed = key_room(q, key, own)
+  if allowed.room <= 0 then
+    redis.call('ZADD', q.blocked, int(allowed.till or FAR), key)
+    return false, allowed.till
+  end
+  return enter_rings(q, key, own, n)
+end
+
+-- next_unblocked returns when the next blocked key may start a job, or nil if no time is known.
+local function next_unblocked(q)
+  local e = redis.call('ZRANGE', q.blocked, 0, 0, 'WITHSCORES')
+  local at = e[1] and tonumber(e[2])
+  if at and at < FAR then return at end
+end
+
+-- free_keys looks again at blocked keys whose jobs ended, or whose head is pending again. It returns
+-- whether one of their jobs can be claimed now.
+local function free_keys(q, keys)
+  if #keys == 0 or redis.call('EXISTS', q.blocked) == 0 then return false end
+  local scores, freed = redis.call('ZMSCORE', q.blocked, unpack(keys)), {}
+  for i, key in ipairs(keys) do
+    if scores[i] then freed[#freed + 1] = key end
+  end
+  if #freed == 0 then return false end
+  redis.call('ZREM', q.blocked, unpack(freed))
+  local own, woken = own_rules(q, freed), false
+  for i, key in ipairs(freed) do woken = admit(q, key, own[i]) or woken end
+  return woken
+end
+
+-- list_keys adds keys with pending jobs to by_key. unlist_keys removes those without any and without
+-- a policy.
+local function list_keys(q, keys)
+  local members = {}
+  for i, key in ipairs(keys) do members[2 * i - 1], members[2 * i] = '0', key .. '\0' end
+  if #keys > 0 then redis.call('ZADD', q.by_key, unpack(members)) end
+end
+
+local function unlist_keys(q, keys)
+  local own, fields, members = own_rules(q, keys), {}, {}
+  for i, key in ipairs(keys) do
+    fields[4 * i - 3], fields[4 * i - 2], fields[4 * i - 1], fields[4 * i] = '1' .. key, '2' .. key, '3' .. key, '4' .. key
+  end
+  local left = redis.call('HMGET', q.key_spans, unpack(fields))
+  for i, key in ipairs(keys) do
+    local some = own[i] or left[4 * i - 3] or left[4 * i - 2] or left[4 * i - 1] or left[4 * i]
+    if not some then members[#members + 1] = key .. '\0' end
+  end
+  if #members > 0 then redis.call('ZREM', q.by_key, unpack(members)) end
+end
+
+local add_keyed
+do -- Lua allows a script 200 local names at a time
+  local PIECE = 300 -- bytes; nothing is added to a longer piece
+
+  -- append adds entries behind those of a span. It is given the last piece, and adds the pieces to
+  -- store to a list. prepend adds entries in front, and is given the first piece.
+  local function append(field, span, piece, entries, written)
+    local from = 1
+    while from <= #entries do
+      if #piece >= PIECE then span.tail, piece = span.tail + 1, '' end
+      local upto = #entries
+      if from == upto then
+        piece = piece .. entries[from] .. '\n'
+      else
+        upto = math.min(upto, from + math.floor((PIECE - #piece) / (#entries[from] + 1)))
+        piece = piece .. table.concat(entries, '\n', from, upto) .. '\n'
+      end
+      written[#written + 1], written[#written + 2] = piece_field(field, span.tail), piece
+      from = upto + 1
+    end
+  end
+
+  local function prepend(field, span, piece, entries, written)
+    local upto = #entries
+    while upto >= 1 do
+      if #piece >= PIECE then span.head, piece = span.head - 1, '' end
+      local from = math.max(1, upto - math.floor((PIECE - #piece) / (#entries[upto] + 1)))
+      piece = table.concat(entries, '\n', from, upto) .. '\n' .. piece
+      written[#written + 1], written[#written + 2] = piece_field(field, span.head), piece
+      upto = from - 1
+    end
+  end
+
+  -- by_key_and_priority sorts jobs, as add_keyed is given them, into lists of ready entries.
+  local function by_key_and_priority(jobs)
+    local groups, fields = {}, {}
+    for i = 1, #jobs, 4 do
+      local key, p = jobs[i], jobs[i + 1]
+      local field = p .. key
+      local group = groups[field]
+      if not group then
+        group = {key = key, p = tonumber(p), entries = {ready_entry(jobs[i + 2], jobs[i + 3])}, span = false, before = 0}
+        groups[field], fields[#fields + 1] = group, field
+      else
+        group.entries[#group.entries + 1] = ready_entry(jobs[i + 2], jobs[i + 3])
+      end
+    end
+    return groups, fields
+  end
+
+  -- write_entries stores ready entries, behind those that are there or in front.
+  local function write_entries(q, groups, fields, front)
+    local spans, last = redis.call('HMGET', q.key_spans, unpack(fields)), {}
+    for i, field in ipairs(fields) do
+      local span = span_of(spans[i])
+      if span.n == 0 then span.head, span.tail = 1, 1 end
+      groups[field].span, last[i] = span, piece_field(field, front and span.head or span.tail)
+    end
+    local pieces, written, lengths = redis.call('HMGET', q.key_pieces, unpack(last)), {}, {}
+    for i, field in ipairs(fields) do
+      local group = groups[field]
+      local write = front and prepend or append
+      write(field, group.span, pieces[i] or '', group.entries, written)
+      group.before, group.span.n = group.span.n, group.span.n + #group.entries
+      lengths[2 * i - 1], lengths[2 * i] = field, span_text(group.span)
+    end
+    redis.call('HSET', q.key_pieces, unpack(written))
+    redis.call('HSET', q.key_spans, unpack(lengths))
+  end
+
+  -- add_keyed adds pending jobs with keys, in order: a list of key, priority, epoch and ID of each. They
+  -- come behind all others of their key and priority, or in front. It returns whether to wake a
+  -- claim: a job can be claimed now, or sooner than was known.
+  function add_keyed(q, jobs, front)
+    if #jobs == 0 then return false end
+    local groups, fields = by_key_and_priority(jobs)
+    write_entries(q, groups, fields, front)
+    redis.call('HINCRBY', q.record, 'keyed', #jobs / 4)
+    if q.rules and q.rules.ordered > 0 then
+      for i = 1, #jobs, 4 do
+        if is_head(q, jobs[i], jobs[i + 3]) then redis.call('HSET', q.key_heads, jobs[i], jobs[i + 3] .. '\n' .. PENDING_HEAD) end
+      end
+    end
+
+    local names, new, blocked, rechecked, entering, woken, known = {}, {}, {}, {}, {{}, {}, {}, {}}, false, nil
+    for i, field in ipairs(fields) do
+      names[i] = groups[field].key
+      if groups[field].before == 0 then new[#new + 1] = names[i] end
+    end
+    list_keys(q, new)
+    local own = own_rules(q, names)
+    if redis.call('EXISTS', q.blocked, q.rechecked) > 0 then
+      known = next_unblocked(q)
+      blocked, rechecked = redis.call('ZMSCORE', q.blocked, unpack(names)), redis.call('ZMSCORE', q.rechecked, unpack(names))
+    end
+    for i, field in ipairs(fields) do
+      local group = groups[field]
+      if not (blocked[i] or rechecked[i]) then
+        local open, till = true, nil
+        if group.before == 0 and q.rules and q.rules.of_keys then
+          open, till = admit(q, group.key, own[i])
+        elseif group.before == 0 then
+          local list = entering[group.p]
+          list[#list + 1], list[#list + 2] = entry_pass(q, group.p, own[i]), group.key
+        end
+        woken = woken or open or till and (not known or till < known)
+      end
+    end
+    for p = 1, 4 do
+      if #entering[p] > 0 then redis.call('ZADD', q.rings[p], 'NX', '+inf', GUARD, unpack(entering[p])) end
+    end
+    return woken
+  end
+end

@@ -295,7 +295,9 @@ func (b *noMarks) Mark(ctx context.Context, req broker.MarkRequest) (broker.Mark
 	if b.fail {
 		return broker.Marked{}, errCut
 	}
-	b.names = append(b.names, req.Name)
+	if strings.HasPrefix(req.Name, "begun:") { // of a suspect, not of pruning
+		b.names = append(b.names, req.Name)
+	}
 	return b.Broker.Mark(ctx, req)
 }
 

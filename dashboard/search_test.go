@@ -190,7 +190,7 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "Continue with the next",
 		`href="dead?state=dead&amp;all=1"`)
 	s.faults.Set(nil)
-	has(t, s.get(200, "dead?all=1"), "20,000 dead jobs by the counters", "All are grouped", "<strong>20,000</strong>")
+	has(t, s.get(200, "dead?all=1"), "20,000 dead jobs by the counters", "All of them are grouped", "<strong>20,000</strong>")
 	if n := s.faults.Calls("Find"); n != 20_000/allRecords {
 		t.Errorf("grouping 20,000 jobs makes %d calls of Find, want %d", n, 20_000/allRecords)
 	}

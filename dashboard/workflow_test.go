@@ -32,7 +32,7 @@ func TestWorkflows_AreListedAndShown(t *testing.T) {
 
 	page = s.get(200, "workflow?id=order-42")
 	has(t, page, "Level 1", "Level 4", ">reserve<", `href="job?id=order-42.`, "signal <bdi>approve</bdi>", ">orders<",
-		`<td><bdi>approval</bdi></td>`, `href="workflow?id=order-42.`)
+		`<bdi>approval</bdi></td>`, `href="workflow?id=order-42.`)
 	hasNot(t, page, "secret", "Decide") // it is read-only
 	inner := page[strings.LastIndex(page, `href="workflow?id=`)+len(`href="`):]
 	inner, _, _ = strings.Cut(inner, `"`)

@@ -98,6 +98,38 @@ func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	}
 }
 
+// The timer of a window whose notification a statement has sent does not end the next window early.
+func TestNotify_ATimerSendsOnlyAtTheEndOfItsOwnWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan string, 10)
+		tasks := newTasks()
+		defer tasks.stop()
+		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
+		enqueue := func(after time.Duration) bool {
+			time.Sleep(after)
+			message := w.announce("q", true, 1)
+			w.announced("q", true, 1, message, nil)
+			return message != nil
+		}
+		first, second := enqueue(0), enqueue(time.Millisecond)
+		third, fourth := enqueue(notifyWindow-time.Millisecond/2), enqueue(time.Millisecond/4)
+		if !first || second || !third || fourth {
+			t.Fatalf("statements sent notifications: %v %v %v %v; want the first of each window to", first, second, third, fourth)
+		}
+		time.Sleep(notifyWindow / 2)
+		synctest.Wait()
+		if n := len(sent); n != 0 {
+			t.Errorf("%d notifications more were sent within a window", n)
+		}
+		time.Sleep(notifyWindow)
+		synctest.Wait()
+		if n := len(sent); n != 1 {
+			t.Errorf("%d notifications were sent at the end of the window, want 1", n)
+		}
+	})
+}
+
 // What is held back speaks for all that it stands for: only a window of nothing
 // but pending jobs ends in a wake-up that says so.
 func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {

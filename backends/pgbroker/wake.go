@@ -186,7 +186,11 @@ func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, er
 	w.tasks.after(time.Until(last.until)+notifyGrace, func(ctx context.Context) {
 		w.mu.Lock()
 		late := last.late
-		if late != nil { // nothing has spoken for it since
+		switch {
+		case late == nil: // a statement has sent it
+		case time.Now().Before(last.until): // a statement has, and this is of the window after it
+			late = nil
+		default:
 			last.late, last.until = nil, time.Now().Add(notifyWindow)
 		}
 		w.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Claim settles what comes with it and leases jobs. §6, §14, §16, §17.
+// Claim settles the outcomes that come with the request and leases jobs. §6, §14, §16, §17.
 //
-// A few queues on one server are served by one script call, in one round trip with the settle. Of
-// many queues a look first finds those that have something, and these are asked some at a time.
-// While most of them have jobs, the look is left out. In a Cluster the groups are asked at the
-// same time, each for a part of Max; what is left of Max is asked for again where there is more.
+// For a few queues on one server it sends one script call, in one round trip with the settle. For
+// many queues a look first finds those that have something, and Claim asks these some at a time.
+// While most queues have jobs, it skips the look. In a Cluster it asks the groups at the same time,
+// each for a part of Max, and asks for the rest of Max where there is more.
 //
 // A claim with a Wait that found nothing, or knows that it would, waits once, until the next due
-// time at the latest. It may return without a job before its time: when another worker was
-// quicker, or to report an earlier NextDue.
+// time at the latest. It may return early without a job: when another worker was quicker, or to
+// report an earlier NextDue.
 //
-// When ctx ends, jobs that the server leases later are put back as soon as its answer arrives. If
-// the answer is lost, the worker's heartbeats show these leases (§7).
+// If ctx ends first, jobs that the server still leases are put back as soon as its answer arrives.
+// If the answer is lost, the worker's heartbeats show these leases (§7).
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -62,25 +62,25 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 	return got, errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
 }
 
-// claim is a claim under way: what has been asked of which queue.
+// claim is a claim in progress: what has been asked of which queue.
 type claim struct {
 	request claimant
 	round   round    // the queues of a round
 	queues  []string // each once, in the order of the shares
 	spread  bool     // they are of several groups
-	left    int      // of Max
-	room    int      // of Bytes
-	at      int64    // the store's time, once a round was answered
-	learned int      // how often a queue turned out to be laid out differently
+	left    int      // what is left of Max
+	room    int      // what is left of Bytes
+	at      int64    // the store's time, from the answers
+	learned int      // how often a queue turned out to have another number of buckets
 
 	// By share:
-	queueOf []int // its place in queues
+	queueOf []int // index in queues
 	want    []int // what is left of its Max
-	asked   []int // in this round, and not given
+	asked   []int // jobs asked for in this round and not received
 	shares  [][]leased
 
-	// By place in queues:
-	group []int // that it is in, on one server 0
+	// By index in queues:
+	group []int // the queue's group; 0 on a single server
 	more  []bool
 	due   []int64
 	errs  []error
@@ -90,7 +90,7 @@ type claim struct {
 type claimant struct {
 	worker string
 	now    time.Time
-	many   int // from so many queues, in several calls; 0 for one
+	many   int // number of queues of a claim that may take several calls; 0 if one call asks all
 }
 
 func (b *Broker) newClaim(req *broker.ClaimRequest, plenty bool) *claim {
@@ -142,14 +142,14 @@ func (c *claim) step(most, room int, queues ...string) *step {
 	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most, room, c.request.many}}
 }
 
-// addShare asks for jobs of a queue, by its index in the step.
+// addShare asks for jobs of a share; place is the index of its queue in the step.
 func (s *step) addShare(share, place, most int) {
 	s.args = append(s.args, place+1, most)
 	s.shares = append(s.shares, share)
 	s.places = append(s.places, place)
 }
 
-// readStep reads an answer; the step's queues have these indexes in the claim.
+// readStep reads an answer; places are the indexes in the claim of the step's queues.
 func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	c.at = max(c.at, s.at)
 	for n, share := range s.shares {
@@ -169,7 +169,7 @@ func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	}
 }
 
-// list returns what the n-th share of a step was given.
+// list returns the jobs of the n-th share of a step.
 func (s *step) list(n int) leased {
 	if s.err != nil || len(s.queues)+n >= len(s.reply) {
 		return nil
@@ -207,12 +207,12 @@ func (c *claim) status(b *Broker, at int, status []any) {
 		c.more[at], c.due[at] = true, -1
 	case code == codeNewer && len(status) == 2:
 		c.errs[at] = newerLayout(number(status[1]))
-	default: // no such queue, so nobody is registered in it
+	default: // there is no such queue, so the worker is not registered in it
 		c.errs[at] = broker.ErrWorkerGone
 	}
 }
 
-// answer combines what the rounds gave.
+// answer combines the answers of all rounds.
 func (c *claim) answer(got *broker.Claimed) error {
 	got.Now = moment(c.at)
 	n := 0
@@ -264,7 +264,7 @@ func (c *claimant) records(jobs []broker.Job, queue string, list leased) []broke
 	return jobs
 }
 
-// giveBack releases jobs that arrived after their caller had gone.
+// giveBack releases jobs that arrived after Claim had returned.
 func (b *Broker) giveBack(to *claimant, steps []*step) {
 	var jobs []broker.Job
 	for _, s := range steps {
@@ -275,8 +275,8 @@ func (b *Broker) giveBack(to *claimant, steps []*step) {
 	b.release(to.worker, to.now, jobs)
 }
 
-// release puts jobs back to the front. If that fails they stay leased until the worker notices
-// that it holds jobs it does not know, or runs out. §7.
+// release puts jobs back to the front of their queues. If that fails they stay leased until the
+// worker notices leases that it does not know, or its leases run out. §7.
 func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
 	if len(jobs) == 0 {
 		return

@@ -7,37 +7,35 @@ import (
 )
 
 const (
-	// fewQueues are asked at once, whatever they have. To look at so many first
-	// would cost more.
+	// fewQueues queues at most are asked without a look, which would cost more.
 	fewQueues = 4
-	// mostAsked is how many queues one call is about, which then has some thousands
-	// of keys.
+	// mostAsked bounds the queues of one call, which then has some thousands of keys.
 	mostAsked = 64
 )
 
-// tokensAsked is how many wake tokens one EXISTS asks about. Mostly it finds none; otherwise each
-// of these queues is asked about.
+// tokensAsked is how many wake tokens one EXISTS counts. It usually finds none; if it finds some,
+// another EXISTS follows for each of these queues.
 const tokensAsked = 32
 
-// round is the queues of a claim that are asked in a round: those of the next shares, which may
-// fill the claim. Where there are many, a look comes first, unless the last claims found that most
-// queues have something. A look is plain commands, which take a fifth of the time of a script over
-// as many keys.
+// round is the state of a claim's rounds. A round asks the queues of the next shares, as many as
+// may fill the claim. If the claim has many queues, a look comes first, unless the last claims found
+// that most queues have something. A look sends plain commands, which take a fifth of the time of a
+// script over as many keys.
 type round struct {
 	many   bool
-	looks  int    // this round is that of a look, from 1; 0 for none
-	looked bool   // there was one
-	idle   []bool // by index in claim.queues: it has nothing
-	asked  []bool // likewise
-	least  int    // queues to ask in a round
-	rounds int    // that asked queues
+	looks  int    // the step of the look that this round is, 1 or 2; 0 if it asks queues
+	looked bool   // a look has ended
+	idle   []bool // by index in claim.queues: the queue has nothing
+	asked  []bool // by index in claim.queues: the queue was asked
+	least  int    // how many queues a round asks even if fewer may fill the claim
+	rounds int    // how many rounds asked queues
 	at     int    // the next share
 	now    []int  // queues of this round, by index
-	shares []int  // and its shares
+	shares []int  // shares of this round, by index
 	views  []view // of a look, by group
 	steps  []*step
 	places [][]int // by step: its queues
-	due    int64   // when a queue that was not asked may have something
+	due    int64   // when a queue that was not asked may have something; -1 if unknown
 }
 
 // view is a look at the queues of one group: the time, the hints about each, and their tokens.
@@ -76,7 +74,8 @@ func (c *claim) next(b *Broker) []*step {
 	return t.steps
 }
 
-// look asks for the time, and for the hints and tokens of the queues that were not asked.
+// look makes the commands that read the time, and the hints and tokens of the queues that were not
+// asked.
 func (c *claim) look(b *Broker) {
 	t := &c.round
 	t.now, t.views = t.now[:0], t.views[:0]
@@ -102,10 +101,10 @@ func (c *claim) look(b *Broker) {
 	}
 }
 
-// ask makes a call for each group of the round's queues. In one call the script keeps to the order
-// of the shares. Several calls are given Max greedily: a share is asked for what those before it
-// leave if they get all they want, and Bytes are divided evenly. So the sum never exceeds Max. A
-// queue that is asked for no job still answers whether it has more.
+// ask makes a call for each group of the round's queues. Within a call the script keeps to the order
+// of the shares. Several calls divide Max greedily: a share is asked for what the earlier ones leave
+// if they get all they want, so the sum never exceeds Max. Bytes are divided evenly. A queue that is
+// asked for no job still answers whether it has more.
 func (c *claim) ask() {
 	t := &c.round
 	groups := c.byGroup(t.now)
@@ -133,9 +132,9 @@ func (c *claim) ask() {
 	}
 }
 
-// choose selects the shares of the next round, in their order: as many as may fill the claim, of
-// as many queues as are worth a call. It reports false when none is left. Over several groups it
-// starts with the first share each time, since shares may have got less than they want.
+// choose selects the shares of the next round, in their order: as many as may fill the claim, from
+// least queues or more, but no more than mostAsked. It reports whether there are any. Over several
+// groups it starts with the first share each time, since shares may have got less than they want.
 func (c *claim) choose() bool {
 	t := &c.round
 	t.now, t.shares = t.now[:0], t.shares[:0]
@@ -165,7 +164,7 @@ func (c *claim) choose() bool {
 	return len(t.now) > 0
 }
 
-// readNext reads the answers of a round. It reports whether there is another one.
+// readNext reads the answers of a round. It reports whether another round follows.
 func (c *claim) readNext(b *Broker) bool {
 	t := &c.round
 	if t.looks > 0 {
@@ -180,7 +179,7 @@ func (c *claim) readNext(b *Broker) bool {
 		cut = cut || s.err != nil
 	}
 	if c.learned > before {
-		return c.learned < maxRounds // the same once more
+		return c.learned < maxRounds // repeat this round
 	}
 	if !t.many && !c.spread {
 		return false
@@ -188,7 +187,7 @@ func (c *claim) readNext(b *Broker) bool {
 	if t.many && !t.looked {
 		b.plenty.Store(c.left <= 0)
 	}
-	for _, i := range t.shares { // a queue has more than its share got: those behind it come later
+	for _, i := range t.shares { // a queue has more than its share got: later shares have to wait
 		cut = cut || c.asked[i] > 0 && c.more[c.queueOf[i]]
 	}
 	t.rounds++
@@ -205,8 +204,9 @@ func (c *claim) readNext(b *Broker) bool {
 	return c.choose()
 }
 
-// readLook reads which queues have to be asked. It reports whether that is known of all. The first
-// queue is always asked, which shows whether the worker is alive; if the look failed, all are.
+// readLook reads which queues have to be asked. It reports whether the look is over, with no tokens
+// left to read one by one. The first queue is always asked, to learn whether the worker is alive; if
+// the look failed, all are.
 func (c *claim) readLook(b *Broker) bool {
 	t := &c.round
 	if t.looks == 2 {
@@ -232,8 +232,8 @@ func (c *claim) readLook(b *Broker) bool {
 	return true
 }
 
-// readViews reads what look asked. It returns the queues whose tokens have to be asked about one
-// by one.
+// readViews reads the answers to look. It returns the queues whose tokens have to be read one by
+// one.
 func (c *claim) readViews() (unsure []int) {
 	for _, v := range c.round.views {
 		if v.failed() {

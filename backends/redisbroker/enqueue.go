@@ -11,25 +11,25 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Bounds of one script call, which blocks the server while it runs. Longer
-// requests are sent as several calls in one round trip.
+// Bounds of one script call, since it blocks the server while it runs. Longer requests are sent
+// as several calls in one round trip.
 const (
 	callJobs  = 1000
 	callBytes = 4 << 20
 )
 
-// singleBytes is the size of the largest job that is given to enqueue_plain.lua alone: the record
-// does not have sizes up to this.
+// singleBytes is the size of the largest body for which enqueue_plain.lua gets nothing but the job:
+// the record has only larger sizes.
 const singleBytes = 4096
 
-// Enqueue accepts or refuses each job on its own. §18. One round trip; in a
-// Cluster one for each node, at the same time.
+// Enqueue accepts or refuses each job on its own. §18. It takes one round trip; in a Cluster one
+// to each node, at the same time.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if err := req.Check(); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	receipts := make([]broker.Receipt, len(req.Jobs))
-	var batches map[string]*enqueueBatch // made for a second queue
+	var batches map[string]*enqueueBatch // nil while all jobs are of one queue
 	var batch *enqueueBatch
 	var calls []*enqueueBatch
 	meets := false
@@ -102,13 +102,13 @@ type jobKind int8
 
 const (
 	newJobs      jobKind = iota
-	restoredJobs         // that were elsewhere
-	meetingJobs          // among which one may replace another one
+	restoredJobs         // from another store
+	meetingJobs          // of a request in which a job may replace another one
 )
 
 // jobKindOf returns the kind of a job; meets says whether a job of the request may replace another
-// one. All new jobs of such a request go by one script: calls of several scripts may change their
-// order, as one of them may have to be sent again.
+// one. One script stores all new jobs of such a request. Calls of several scripts could change the
+// jobs' order, since one of them may have to be sent again.
 func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 	switch {
 	case j.Restore != nil:
@@ -123,20 +123,20 @@ func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 type enqueueBatch struct {
 	queue   *queue
 	kind    jobKind // of its jobs
-	items   []int   // places in the request
+	items   []int   // indexes in the request
 	texts   *arena
-	named   []int // places in items of jobs with options, which have a third piece
-	longest int   // of the bodies
+	named   []int // indexes in items of jobs with options, which have a third piece
+	longest int   // size of the largest body
 	all     int   // bytes of all bodies, as they are stored
-	created int64 // as far as this process knows; bodies begin with it
-	recent  bool  // that need not be checked
+	created int64 // the store's time as far as this process knows; bodies begin with it
+	recent  bool  // created is recent enough: the script need not check it
 }
 
 func (e *enqueueBatch) full() bool {
 	return len(e.items) >= callJobs || len(e.texts.buf) >= callBytes
 }
 
-// add writes a job's ID, body and options: enqueue.lua says in which form.
+// add writes a job's ID, body and options, in the form that enqueue.lua describes.
 func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
@@ -169,7 +169,8 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-// step is the call for the batch: of enqueue_plain.lua where that will do.
+// step returns the call for the batch: of enqueue_plain.lua if no job has options and the queue is
+// not known to need the longer script.
 func (e *enqueueBatch) step(now string) *step {
 	t, n := e.texts, len(e.items)
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
@@ -200,8 +201,8 @@ func (e *enqueueBatch) step(now string) *step {
 	return s
 }
 
-// careful turns s into a call of enqueue.lua: with the IDs, the bodies, in which that script
-// writes the time of creation, and the options of jobs that have some.
+// careful turns s into a call of enqueue.lua, with IDs, bodies, and the options of jobs that have
+// some. The bodies lack the time of creation, which the script adds.
 func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)
@@ -225,7 +226,7 @@ func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {
 	}
 }
 
-// receive reads the refusals; every other job was accepted.
+// receive fills in the receipts. The answer has only the refusals: every other job was accepted.
 func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequest, s *step) {
 	now, up := s.at, s.at
 	if !req.Now.IsZero() {
@@ -291,7 +292,7 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 	}
 }
 
-// fullness reads how much there is of what is limited, and the limit.
+// fullness reads an amount and its limit.
 func fullness(v any) (is, limit int64) {
 	a, b, _ := strings.Cut(text(v), "/")
 	is, _ = strconv.ParseInt(a, 10, 64)

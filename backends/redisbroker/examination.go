@@ -12,21 +12,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// examination is what is remembered of a queue between the steps.
+// examination is what is remembered of a queue between the steps of Examine.
 //
 // A ready list cannot be searched for an entry without reading all of it. So the jobs that must
 // have a ready entry are remembered first. Then all lists are paged through, from the end at which
 // entries arrive, so that an entry that stays is seen. Then jobs whose entry was not seen are read
 // again. A job that is still in the same state, at the same epoch, had no entry.
 type examination struct {
-	awaited map[string]int8 // creation time, priority and turn of jobs that are to stand in line: how often seen
-	line    int             // turns seen
-	missing []any           // those never seen, once that is known
-	found   int             // findings about places so far
-	surplus int64           // jobs more than places
+	awaited map[string]int8 // how often the ready entry of a job was seen, by creation time, priority and entry
+	line    int             // ready entries seen
+	missing []any           // those that the running part still has to look for
+	found   int             // findings about entries so far
+	surplus int64           // number of jobs less that of entries
 }
 
-// maxExaminations is how many are remembered; one that was dropped starts again.
+// maxExaminations is how many are remembered; one that was dropped starts its queue again.
 const maxExaminations = 8
 
 type examinations struct {
@@ -76,7 +76,7 @@ func (x *examination) await(told []any) {
 	}
 }
 
-// see takes in ready entries that were seen.
+// see counts ready entries that were seen.
 func (x *examination) see(told []any) {
 	x.line += len(told)
 	for _, v := range told {
@@ -86,14 +86,14 @@ func (x *examination) see(told []any) {
 	}
 }
 
-// batch is how many turns may be looked for in a list in one step.
+// batch returns how many entries one step may look for in a list, which takes time in proportion
+// to the list's length.
 func (e *examiner) batch() int { return max(1, min(e.req.Limit, 100_000/(e.line+1))) }
 
-// lost reads the jobs again whose entry was not seen.
+// lost reads again the jobs whose entry was not seen.
 func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
-		// They begin with the time at which they were stored, and go back into line
-		// in that order.
+		// They begin with the time at which they were stored, and become ready again in that order.
 		e.missing = nil
 		for _, turn := range slices.Sorted(maps.Keys(e.awaited)) {
 			if e.awaited[turn] == 0 {
@@ -107,8 +107,8 @@ func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) 
 	return e.inBatches(ctx, "lost", e.req.Limit, string(tail))
 }
 
-// twins looks for entries that are in a ready list more than once, when there are more entries
-// than jobs and nothing else explains it.
+// twins looks for entries that are in a ready list more than once, if there are more entries than
+// jobs and no finding explains it.
 func (e *examiner) twins(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
 		if e.surplus >= 0 || e.found > 0 {
@@ -124,7 +124,7 @@ func (e *examiner) twins(ctx context.Context) (pos string, over bool, err error)
 	return e.inBatches(ctx, "twins", e.batch())
 }
 
-// inBatches calls the script about the next of the missing.
+// inBatches calls the script for the next size missing entries.
 func (e *examiner) inBatches(ctx context.Context, part string, size int, args ...any) (pos string, over bool, err error) {
 	from, _ := strconv.Atoi(e.at.Pos)
 	if from < 0 || from >= len(e.missing) {
@@ -138,7 +138,7 @@ func (e *examiner) inBatches(ctx context.Context, part string, size int, args ..
 	return pos, over, err
 }
 
-// total reports what no other finding explains.
+// total reports a difference between jobs and entries that no other finding explains.
 func (e *examiner) total() {
 	if e.surplus != 0 && e.found == 0 {
 		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are places of jobs",

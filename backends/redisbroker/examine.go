@@ -32,9 +32,9 @@ var examineScripts = map[string]*script{
 	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
 
-// Examine makes a step: one script call, which examines records and repairs them in one atomic
-// step. Redis cannot be asked whether a job has a ready entry: see examination. Until an
-// examination is over, its broker remembers some 100 bytes for each pending job.
+// Examine makes a step: one script call, which examines and repairs records atomically. Redis has
+// no command that tells whether a job has a ready entry: see examination. Until an examination is
+// over, its broker remembers some 100 bytes for each pending job.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	if err := req.Check(); err != nil {
 		return broker.Examined{}, err
@@ -80,7 +80,7 @@ func (e *examiner) step(ctx context.Context, id string) (string, error) {
 		return e.next(ctx, "", pos)
 	}
 	if e.at.Part == "record" || e.b.examinations.get(id) == nil {
-		// Begun, or begun anew: the process that remembered it has ended.
+		// The queue's first step, or its first again: this process does not remember the others.
 		e.at.Part, e.at.Pos, e.Part = "record", "", "record"
 		id = e.b.examinations.begin()
 	}
@@ -151,7 +151,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 	return pos, over, err
 }
 
-// ofPlaces are the findings that explain why there are fewer or more entries than jobs.
+// ofPlaces has the codes of findings that explain why there are fewer or more entries than jobs.
 var ofPlaces = map[string]bool{"job-without-place": true, "job-in-two-places": true,
 	"entry-without-job": true, "entry-of-other-epoch": true,
 	"entry-malformed": true, "head-differs": true, "body-in-wrong-bucket": true, "lease-without-job": true, "lease-malformed": true,
@@ -197,7 +197,7 @@ func finding(code, queue, id, what string) broker.Finding {
 	return broker.Finding{FindingKind: kinds.Of(code), Queue: queue, ID: id, What: what}
 }
 
-// note adds a finding that is not repaired.
+// note adds a finding that has not been repaired.
 func (e *examiner) note(code, id, what, left string) {
 	f := finding(code, e.at.Queue, id, what)
 	if e.req.Fix {
@@ -206,8 +206,8 @@ func (e *examiner) note(code, id, what, left string) {
 	e.Findings = append(e.Findings, f)
 }
 
-// tokenPause lies between two looks at a wake token: whoever takes one claims
-// next, and leaves another.
+// tokenPause is the time between two looks at a wake token: a worker that takes one claims next,
+// and leaves another.
 const tokenPause = 100 * time.Millisecond
 
 func (e *examiner) record(ctx context.Context) (pos string, over bool, err error) {

@@ -81,10 +81,10 @@ func (e *examiner) servers(ctx context.Context) error {
 	return err
 }
 
-// maxSkew is the least difference between clocks that is reported.
+// maxSkew is the largest difference between clocks that is not reported.
 const maxSkew = 10 * time.Second
 
-// settings reports what is wrong with a server, by its INFO; save is its setting of that name.
+// settings returns what is wrong with a server, by its INFO; save is its setting of that name.
 func settings(addr string, info map[string]string, save string, skew time.Duration) (findings []broker.Finding) {
 	add := func(code, format string, args ...any) {
 		findings = append(findings, finding(code, "", addr, fmt.Sprintf(format, args...)))
@@ -116,13 +116,13 @@ func settings(addr string, info map[string]string, save string, skew time.Durati
 	return findings
 }
 
-// slots examines whether every slot of a Cluster has a server.
+// slots checks that every slot of a Cluster has a server.
 func (e *examiner) slots(ctx context.Context) error {
 	return await(ctx, func() error {
 		reply, err := e.b.store.cluster.ClusterInfo(ctx).Result()
 		if err != nil {
 			if answered(err) {
-				return nil // it may not be asked
+				return nil // this user may not ask
 			}
 			return err
 		}
@@ -152,7 +152,7 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	})
 	if err != nil {
 		if answered(err) {
-			return "", nil // it may not be asked
+			return "", nil // this user may not ask
 		}
 		return "", err
 	}
@@ -180,8 +180,8 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 // globbed escapes a prefix for a pattern of SCAN.
 var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// known examines a queue of which keys exist. A queue may be made or removed meanwhile, so a
-// problem counts only if it is seen twice.
+// known examines a queue that has keys. It may be created or removed meanwhile, so a problem
+// counts only if it is seen twice.
 func (e *examiner) known(ctx context.Context, name string, keys []string) error {
 	record := e.b.queue(name).key("m")
 	more := make([]any, 0, len(keys))
@@ -191,7 +191,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	look := func() (listed, recorded, there bool, err error) {
 		err = errors.Join(
 			e.b.do(ctx, "exists", keys[0], yes(&there), more...),
-			e.b.do(ctx, "hexists", record, yes(&recorded), "v"), // enqueueing counts bytes in a record that is not there
+			e.b.do(ctx, "hexists", record, yes(&recorded), "v"), // enqueueing may create a record that only counts bytes
 			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
 		return listed, recorded, there, err
 	}
@@ -208,7 +208,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 		return err
 	}
 	first, buckets, err := e.present(ctx, name)
-	if err != nil || !slices.Contains(keys, first) { // it is told once
+	if err != nil || !slices.Contains(keys, first) { // several servers or pages have keys of it: report once
 		return err
 	}
 	e.at.Queue = name
@@ -227,9 +227,9 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	return err
 }
 
-// present returns the first of a queue's keys that exists, and how many buckets there are: as many
-// as the key p says, or else as fits the bodies found in the buckets. It is 0 when there is no
-// body.
+// present returns the first of a queue's keys that exists, and the number of buckets: the one in
+// the name of the key p, or else one that fits the bodies found in the buckets, or 0 if there is
+// neither.
 func (e *examiner) present(ctx context.Context, name string) (first string, buckets int, err error) {
 	base := baseOf(e.b.config.Prefix, name)
 	look := func(key string) (there bool) {
@@ -241,7 +241,7 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 		}
 		return there
 	}
-	plain, found := 0, make(map[int][]string) // IDs, by bucket
+	plain, found := 0, make(map[int][]string) // found has IDs by bucket
 	for n := 1; n <= maxBuckets; n++ {
 		if look(base + plainKey(n)) {
 			plain = n
@@ -267,11 +267,11 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 	return first, buckets, err
 }
 
-// sampledBodies are looked at in each bucket, to find out how many buckets there are.
+// sampledBodies is how many bodies of each bucket are looked at, to find the number of buckets.
 const sampledBodies = 10
 
-// likelyBuckets returns a number of buckets by which the IDs found in some belong there: that of
-// this program's configuration, or the least one.
+// likelyBuckets returns a number of buckets with which every ID is in the right one: the configured
+// number if it fits, or else the least that does.
 func (b *Broker) likelyBuckets(found map[int][]string) int {
 	fits := func(buckets int) bool {
 		for n, ids := range found {
@@ -294,7 +294,7 @@ func (b *Broker) likelyBuckets(found map[int][]string) int {
 	return 1 + slices.Max(slices.Collect(maps.Keys(found)))
 }
 
-// repaired repairs the last finding, if that was asked for.
+// repaired repairs the last finding if the request has Fix.
 func (e *examiner) repaired(ctx context.Context, repair func(context.Context) error) error {
 	if !e.req.Fix {
 		return nil
@@ -307,8 +307,8 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 	return nil
 }
 
-// remake makes the record of a queue that has lost it. The other parts of an examination correct
-// the rest of it.
+// remake writes the record of a queue that has lost it. The other parts of an examination correct
+// the rest of the record.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
 	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)

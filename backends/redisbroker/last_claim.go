@@ -8,20 +8,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// lastClaim remembers the last claim, if it took all there was. The next claim with a wait by the
-// same worker from the same queues need not ask first: whatever has become claimable since has left a
-// token, which ends the wait at once, and the next due time is known. So an idle worker sends one
-// call for each wait.
+// lastClaim remembers the last claim, if it took all there was. When the same worker next claims
+// from the same queues with a wait, it need not ask first: a job that has become claimable since has
+// left a token, which ends the wait at once, and the next due time is known. So an idle worker sends
+// one call for each wait.
 type lastClaim struct {
 	mu     sync.Mutex
 	worker string
 	queues []string
 	due    time.Time // the next due time, by the store's clock
-	now    time.Time // the store's
-	at     time.Time // this process's
+	now    time.Time // time of the claim, by the store's clock
+	at     time.Time // time of the claim, by this process's clock
 }
 
-// remember takes in a claim by what it got, and forgets the one before.
+// remember records a claim and what it got, and forgets the one before.
 func (l *lastClaim) remember(req *broker.ClaimRequest, got *broker.Claimed, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

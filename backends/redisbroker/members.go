@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// countEvery is how often the leases of a worker are counted in all its queues (§7), and for how
-// long renewals count them in queues where a call has changed their number, or may change it
-// yet, since its answer was lost.
+// countEvery is how often the leases of a worker are counted in all its queues (§7). After a call
+// that may have changed their number in a queue, every renewal counts them there for as long: a
+// call whose answer was lost may still take effect.
 const countEvery = time.Minute
 
 // members are the workers that this process renews.
@@ -19,7 +19,7 @@ type members struct {
 
 // member is what this process knows of a worker of its own.
 type member struct {
-	counted time.Time // in all its queues, when it was last
+	counted time.Time // when its leases were last counted in all its queues
 	lease   time.Duration
 	queues  map[string]*membership
 }
@@ -27,11 +27,11 @@ type member struct {
 // membership is what is known of a worker in a queue.
 type membership struct {
 	held     int       // leases, when they were last counted
-	changed  time.Time // when a call last changed that, or may have
-	searched int64     // the store's time when Reclaim last left nobody who had run out, µs
+	changed  time.Time // when a call last changed that number, or may have
+	searched int64     // the store's time, in µs, when Reclaim last left no worker whose leases had run out
 }
 
-// noteLeases records in which queues a call has changed how many leases a worker has, or may have.
+// noteLeases records the queues in which a call has changed a worker's number of leases, or may have.
 func (b *Broker) noteLeases(s *step) {
 	if s.script != claimScript && s.script != settleScript && s.script != reclaimScript {
 		return
@@ -45,7 +45,7 @@ func (b *Broker) noteLeases(s *step) {
 	}
 }
 
-// changed notes that the number of leases in some queues has changed, or may have.
+// changed records that a worker's number of leases in some queues has changed, or may have.
 func (ms *members) changed(worker string, queues ...string) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -61,7 +61,7 @@ func (ms *members) changed(worker string, queues ...string) {
 	}
 }
 
-// searched notes that Reclaim has ended all workers that had run out in a queue at a time.
+// searched records that Reclaim has ended all workers whose leases had run out in a queue at a time.
 func (ms *members) searched(worker, queue string, at int64) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -70,8 +70,8 @@ func (ms *members) searched(worker, queue string, at int64) {
 	}
 }
 
-// toCount returns the queues in which the leases of a worker have to be counted now, and
-// whether that is all of them.
+// toCount returns the queues in which a worker's leases have to be counted now, and whether these
+// are all its queues.
 func (ms *members) toCount(worker string, names []string, lease time.Duration) (some []string, all bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -91,7 +91,7 @@ func (ms *members) toCount(worker string, names []string, lease time.Duration) (
 	return some, false
 }
 
-// searchedAll is when Reclaim last left nobody who had run out in any of some queues, or 0.
+// searchedAll returns the earliest of the times recorded by searched for some queues, or 0.
 func (ms *members) searchedAll(worker string, names []string) int64 {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -110,8 +110,8 @@ func (ms *members) searchedAll(worker string, names []string) int64 {
 	return slices.Min(at)
 }
 
-// count notes a renewal: how many leases were counted, and whether in all queues. It completes
-// held by what was counted before.
+// count records a renewal. held has the leases that it counted, by queue; all says whether it
+// counted in all queues. count adds to held the earlier counts of the other queues.
 func (ms *members) count(worker string, names []string, lease time.Duration, held map[string]int, all bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -130,7 +130,7 @@ func (ms *members) count(worker string, names []string, lease time.Duration, hel
 		m.queues = make(map[string]*membership, len(names))
 		for _, name := range names {
 			if m.queues[name] = before[name]; m.queues[name] == nil {
-				m.queues[name] = &membership{changed: time.Now()} // before it was known, some call may have been sent
+				m.queues[name] = &membership{changed: time.Now()} // a call may have been sent earlier
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (ms *members) forget(worker string) {
 	delete(ms.of, worker)
 }
 
-// forgetIdle drops workers that were not renewed for long.
+// forgetIdle drops workers that were not renewed for a long time.
 func (ms *members) forgetIdle() {
 	for id, m := range ms.of {
 		if time.Since(m.counted) > forgetAfter {

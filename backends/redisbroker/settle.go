@@ -27,24 +27,24 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 // of one queue.
 type settleBatch struct {
 	queue  string
-	offset int   // items of the queue in batches before
-	items  []int // places in the request
+	offset int   // items of the queue in earlier batches
+	items  []int // indexes in the request
 	texts  *arena
 	runs   []run
 	sum    broker.Totals // of the items' waits and runs
-	spent  piece         // of each, as settle.lua reads them; nil for none
+	spent  piece         // wait and run of each item, as settle.lua reads them; nil if all are 0
 	step   *step
 }
 
-// run is a number of items in a row with the same outcome. each says whether every item has two
-// more pieces.
+// run is a number of consecutive items with the same outcome. each says whether every item has
+// two more pieces.
 type run struct {
 	items   int
 	outcome string
 	each    bool
 }
 
-// settleBatches divides a request, in the same way each time it is sent.
+// settleBatches divides a request into batches. It divides a repeated request in the same way.
 func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 	var all []*settleBatch
 	last := make(map[string]*settleBatch, 1)
@@ -74,7 +74,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 	return all
 }
 
-// add writes an item's outcome, unless it is that of the item before.
+// add adds an item to the last run, or begins a run if its outcome differs.
 func (s *settleBatch) add(item *broker.Settlement, history int) {
 	s.spend(item)
 	outcome, each := s.texts.addOutcome(item, history)
@@ -95,14 +95,14 @@ func (s *settleBatch) spend(item *broker.Settlement) {
 		return
 	}
 	if s.spent == nil {
-		s.spent = make(piece, 16*(len(s.items)-1), 16*cap(s.items)) // those before took nothing
+		s.spent = make(piece, 16*(len(s.items)-1), 16*cap(s.items)) // zeros for the earlier items
 	}
 	s.spent = binary.BigEndian.AppendUint64(s.spent, uint64(broker.DurationMicros(item.Waited)))
 	s.spent = binary.BigEndian.AppendUint64(s.spent, uint64(broker.DurationMicros(item.Ran)))
 	s.sum.Took(item)
 }
 
-// args adds the IDs, and the runs with their texts.
+// args appends the IDs, and the runs with their texts.
 func (s *settleBatch) args(args []any) []any {
 	pieces := s.texts.seal()
 	at, n := len(args)+1, len(s.items)
@@ -126,7 +126,7 @@ func (s *settleBatch) args(args []any) []any {
 	return args
 }
 
-// settleSteps adds the batches' calls to steps.
+// settleSteps appends the batches' calls to steps.
 func settleSteps(batches []*settleBatch, steps []*step) []*step {
 	for _, batch := range batches {
 		steps = append(steps, batch.step)
@@ -134,8 +134,8 @@ func settleSteps(batches []*settleBatch, steps []*step) []*step {
 	return steps
 }
 
-// verdicts reads the answers and frees the arguments of the calls. It fails as a whole only when
-// one error is all that is known.
+// verdicts reads the answers and frees the arguments of the calls. It returns an error only if
+// the one call with all items failed.
 func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdict, error) {
 	all := make([]broker.Verdict, len(req.Items))
 	for _, batch := range batches {
@@ -146,7 +146,7 @@ func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdi
 				return nil, broker.About(err, "settle", "", "")
 			}
 		} else {
-			digits = text(first(batch.step.reply)) // none when there is no such queue
+			digits = text(first(batch.step.reply)) // "" if the queue does not exist
 		}
 		batch.texts.free()
 		for n, i := range batch.items {

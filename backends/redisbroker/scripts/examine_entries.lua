@@ -1,5 +1,5 @@
--- examine_entries: examine a page of a ready list or of a sorted set of jobs, jobs whose entry was not
--- seen, and the sizes of all structures.
+-- examine_entries: examine a page of a ready list or of a sorted set of jobs, the jobs whose entry
+-- was not seen, or the sizes of all structures.
 --
 -- KEYS   record heads leases lease_counts workers unreclaimed unique by_key ended_keys scheduled retry
 --        dead suppressed completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked
@@ -7,11 +7,11 @@
 -- ARGV   now queues buckets part cursor most repair more*
 --        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
 --        "lost", "sizes", "twins", "voids"; most: records; repair: 1 to repair; more, for "lost":
---        what to add to the head of a job that dies, then the jobs, as examine_jobs.lua lists them;
---        for "twins": priorities and ready entries)
+--        the tail of the head of a job that dies, then the jobs, as examine_jobs.lua lists them;
+--        for "twins": the priority and ready entry of each)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
---        wrong, 1 if repaired, why not}; told is, for "ready": the creation time,
---        priority and entry of each job seen; for "sizes": the numbers of jobs and of entries
+--        wrong, 1 if repaired, why not}; told is, for "ready", "scheduled", "retry": the creation time,
+--        priority and ready entry of each job seen; for "sizes": the numbers of jobs and of entries
 -- @include clock
 -- @include open
 -- @include examine
@@ -37,10 +37,10 @@ local function void(p, t)
   redis.call('HINCRBY', q.record, 'void', 1)
 end
 
--- see reports to the caller that a job's entry was seen.
+-- see adds a job to told, since its entry was seen.
 local function see(body, s) told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.ready_entry end
 
-local NOBODY = '?' -- the turn of no job, to be void
+local NOBODY = '?' -- a void entry, of no job
 
 -- examine_list examines a page of a ready list.
 local function examine_list()
@@ -135,7 +135,7 @@ end
 
 local VERSION, SUPPRESSED = 1, 3 -- fields of a head's tail (package broker, head.go)
 
--- examine_suppressed examines whether a dead job is counted as suppressed exactly if its head says so.
+-- examine_suppressed checks that a dead job is in the set of suppressed jobs exactly if its head says so.
 local function examine_suppressed(id)
   local head = redis.call('HGET', q.heads, id)
   if not readable(head) then return end
@@ -148,7 +148,7 @@ local function examine_suppressed(id)
   end)
 end
 
--- examine_counted examines a page of the jobs that count as suppressed.
+-- examine_counted examines a page of the set of suppressed jobs.
 local function examine_counted()
   local page = redis.call('SSCAN', q.suppressed, cursor == '' and '0' or cursor, 'COUNT', most)
   for _, id in ipairs(page[2]) do
@@ -177,8 +177,8 @@ local function examine_ended(name, key)
   return answer(at)
 end
 
--- examine_lost looks again at jobs that must have a ready entry and whose entry a whole pass over the
--- ready lists has not seen: if they have not moved since, nothing leads to them.
+-- examine_lost looks again at jobs that must have a ready entry, which a whole pass over the ready
+-- lists has not seen: if they have not moved since, nothing leads to them.
 local function examine_lost()
   local death, first_job = ARGV[first.more], first.more + 1
   for i = first_job, #ARGV do
@@ -191,7 +191,7 @@ local function examine_lost()
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
       found('job-without-place', id, what, function()
-        -- A new epoch, so that another examination does not do it again.
+        -- The epoch rises, so that another examination does not repair the job again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
           release_unique(q, s.index, id)
@@ -212,9 +212,9 @@ local function examine_lost()
   return answer('')
 end
 
-local MANY = 5000 -- entries counted in one step
+local MANY = 5000 -- larger structures are not counted, since that would take too long
 
--- leases counts the leases of each worker.
+-- leases compares the number of each worker's leases with its count.
 local function leases()
   if redis.call('HLEN', q.leases) > MANY then return end
   local held, noted = {}, {}
@@ -232,7 +232,7 @@ local function leases()
   end
   for worker in pairs(noted) do held[worker] = held[worker] or 0 end
   for worker, n in pairs(held) do
-    -- Reclaim corrects the count of an ended worker by itself.
+    -- Reclaim corrects a count of an ended worker that is too high.
     local ended = redis.call('HEXISTS', q.unreclaimed, worker) == 1
     local live = redis.call('HEXISTS', q.workers, worker) == 1
     local wrong = noted[worker] ~= n
@@ -298,7 +298,8 @@ local function twins()
   return answer('')
 end
 
--- voids looks for counts of void entries that are in no list, within the time that other parts take.
+-- voids looks for counts of void entries that are in no list. A page is small enough that it takes no
+-- longer than that of other parts.
 local function voids()
   local all = 0
   for p = 1, 4 do all = all + redis.call('LLEN', q.ready[p]) end

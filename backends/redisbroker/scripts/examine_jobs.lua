@@ -1,5 +1,5 @@
--- examine_jobs: examine a page of the stored jobs, and whether every structure that should lead to a
--- job does.
+-- examine_jobs: examine a page of the stored jobs or heads, and check that every structure that
+-- should lead to a job does.
 --
 -- KEYS   record heads leases cancels lease_counts unique by_key ended_keys key_pieces key_spans active_keys
 --        scheduled retry dead completed cancelled lapses held ready* bodies*
@@ -16,13 +16,13 @@
 -- @include inspect_job
 -- @include taken
 
-local BYTES = 8388608 -- read in one call, about
+local BYTES = 8388608 -- read in one call, approximately
 
 local q, m = open('big', 'keep_completed')
 if q.refused then return q.refused end
 local big = biggest(m.big)
--- A page is small enough for the largest job that the queue ever had; a call reads
--- as many pages as its jobs leave room for.
+-- A page has room for jobs as large as the largest that the queue ever had; a call reads pages until it
+-- has read BYTES.
 local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
 
 -- unlease removes a job's lease.
@@ -37,7 +37,7 @@ local function unlease(id, lease)
   end
 end
 
--- places examines which structures have a job beside its home.
+-- places checks that a job is in its home, and in no other structure.
 local function places(id, head, s)
   local function extra(where, remove)
     found('job-in-two-places', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and among ' .. CALLED[where], remove)
@@ -69,7 +69,7 @@ local function places(id, head, s)
   end
 end
 
--- unique examines whether a job holds the key that it must hold.
+-- unique checks that a job holds the unique key that it must hold.
 local function unique(id, body, s)
   local key, mode = s.index[UNIQUE_KEY], s.index[UNIQUE_MODE]
   if not key or mode == WINDOW or HOME[s.state] then return end
@@ -88,8 +88,8 @@ local function unique(id, body, s)
   end)
 end
 
--- of_key examines whether the sets of keys lead to a job with a key as it is. A pending
--- one is in its line alone.
+-- of_key checks that a job with a key is in the set of keys for its state, and in no other. A pending
+-- job is in none.
 local SETS = {scheduled = q.by_key, retry = q.by_key, dead = q.ended_keys, completed = q.ended_keys, cancelled = q.ended_keys}
 local function of_key(id, s)
   local e, right = s.key .. '\0' .. id, SETS[s.home]
@@ -165,7 +165,7 @@ repeat
         redis.call('HSETNX', q.bodies[right], id, body)
       end)
     end
-    -- One that belongs into a bucket behind this is met there again, once moved_head.
+    -- A body that was moved to a later bucket is examined there.
     if right == b or right < b and fixing then
       examine(id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
     end

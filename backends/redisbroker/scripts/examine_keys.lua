@@ -28,8 +28,8 @@ local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id
 
 local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
--- seated reports whether a key with a pending job of a priority is in its ring, or among the blocked
--- keys.
+-- seated reports whether a key with a pending job of a priority is in the ring of that priority, or
+-- among the blocked keys.
 local function seated(key, p)
   return redis.call('ZSCORE', q.rings[p], key) or redis.call('ZSCORE', q.blocked, key) or redis.call('ZSCORE', q.rechecked, key)
 end
@@ -76,9 +76,9 @@ local function examine_listing(key)
   found('key-entry-missing', key, 'the key has a policy or pending jobs, and is not listed', function() list_keys(q, {key}) end)
 end
 
-local PIECES = 1000 -- of a line that are looked at to count its jobs
+local PIECES = 1000 -- entries of a key in more pieces are not counted, since that would take too long
 
--- examine_span examines whether a key has as many ready entries as are counted.
+-- examine_span compares the number of a key's ready entries with their count.
 local function examine_span(field, text)
   local span, n, fields = span_of(text), 0, {}
   local head, tail = ends_of(span)
@@ -115,7 +115,7 @@ local function examine_ended(e)
   end)
 end
 
-local to_thaw = m.thaw_again and redis.call('EXISTS', q.rechecked) == 1 -- claims will look at all that are blocked
+local to_thaw = m.thaw_again and redis.call('EXISTS', q.rechecked) == 1 -- claims will look at all blocked keys
 local function examine_blocked(key, at)
   if select(2, pending_of(q, key)) == 0 then
     found('key-without-turn', key, 'it is kept back, and has no pending jobs', function() redis.call('ZREM', q.blocked, key) end)

@@ -28,7 +28,7 @@ read_limits(q, m.flow)
 
 local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
 
--- let_go removes an active job from those of its key, which the index of the lease or body names.
+-- let_go removes a job from the active ones of its key, which the index of the lease or body names.
 local function let_go(id, lease, body)
   local index = string.match(lease, '\n(.*)$') or ''
   local key = parse_index(index)[KEY] or body and parse_index((index_of(body)))[KEY]
@@ -70,8 +70,8 @@ local function examine_lease(id, lease)
       end_worker(q, worker)
       redis.call('HSET', q.unreclaimed, worker, int(up))
       redis.call('HINCRBY', q.group_counts, worker, 1)
-      redis.call('ZADD', q.group_ends, int(up), worker) -- renewals of others say that there is something to reclaim
-      redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- at most; a reclaim looks through all
+      redis.call('ZADD', q.group_ends, int(up), worker) -- so that renewals of others report a lapse
+      redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- an upper bound; a reclaim looks through all
       redis.call('HSET', q.record, 'scan', '0')
     end)
   elseif tonumber(epoch) ~= at then

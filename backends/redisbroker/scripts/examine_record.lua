@@ -1,17 +1,16 @@
--- examine_record: examine a queue's record, the kinds of its keys, and its wake
--- token.
+-- examine_record: examine a queue's record and the types of its keys, or its wake token.
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
 --        cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys ended_keys
 --        key_policies key_rates key_heads ready* token idle_hint bodies*
 -- ARGV   now queues buckets part cursor most repair before
---        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
---        told held before)
+--        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": the
+--        element of told in the answer before)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "record": "type" when the
---        queue cannot be examined any further; for "token": the next entry or
---        key of each priority while the token is missing
+--        queue cannot be examined any further; for "token", if that is missing: the
+--        next entry and key of each priority, in one text
 -- @include clock
 -- @include open
 -- @include examine

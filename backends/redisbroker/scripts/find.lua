@@ -3,13 +3,13 @@
 -- KEYS   record heads leases cancels by_key active_keys ended_keys key_pieces key_spans scheduled retry dead completed cancelled
 --        held ready* bodies*
 -- ARGV   now queues buckets most trimmed begins text type how cursor selection*
---        (most: jobs examined; trimmed: 1 to leave payloads out; begins, text, type: what the jobs have
---        at the beginning of the tail of the head, in it and in the body; how to select, and the selection
+--        (most: jobs examined; trimmed: 1 to leave payloads out; begins and text: what the tail of the head
+--        begins with and contains; type: what the body contains; how to select, and the selection
 --        for "ids": the IDs; "active": worker or empty; "waiting": nothing; "key": the key; for
 --        the sets "scheduled", "retry", "dead", "completed", "cancelled": score from, score before, 1 for the highest first)
--- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
---        a held job, what held says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
---        the cursor is how many were looked at then.
+-- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, for
+--        a held job, its value in held, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
+--        the cursor is the number of jobs looked at.
 -- @include clock
 -- @include open
 -- @include big
@@ -25,7 +25,7 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
--- page returns the IDs of a page of n jobs, looking at no more than most, and the next cursor.
+-- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor.
 local function page(most)
   if how == 'ids' then
     local from, some = first.selection + tonumber(cursor), {}
@@ -49,7 +49,7 @@ local function page(most)
   return some, behind
 end
 
--- has_what reports whether the head of a job may match what is asked for.
+-- has_what reports whether the head of a job may match args.begins and args.text.
 local function has_what(head)
   if args.begins .. args.text == '' then return true end
   local semicolon = head and string.find(head, ';', 1, true)
@@ -57,7 +57,7 @@ local function has_what(head)
     and string.find(head, args.text, semicolon + 1, true)
 end
 
--- chosen returns the IDs with such heads, and the index of each among the others. It reads no more at
+-- chosen returns the IDs whose heads may match, and the index of each in ids. It reads no more heads at
 -- once than there is room for.
 local function chosen(ids)
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
@@ -79,7 +79,7 @@ if 2 * #ids * biggest(m.big) > room then
   local few = fit(q, ids)
   if few < #ids then
     local some
-    some, behind = page(places and places[few] or few) -- which may end sooner
+    some, behind = page(places and places[few] or few) -- the new page may be shorter
     for i = #ids, 1, -1 do
       if (places and places[i] or i) > #some then ids[i] = nil end
     end

@@ -1,18 +1,18 @@
--- operate: apply operators' decisions, each if the job is still as they saw it.
+-- operate: apply operators' decisions, each only if the job is still as the operator saw it.
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
 --        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
 --        ended_keys key_policies key_rates key_heads ready* token group_news bodies*
 -- ARGV   now queues buckets channel jobs*
---        (channel: for events, with "c" behind it that for cancellations; per job: id, its state,
+--        (channel: for events; cancellations go to channel .. "c"; per job: id, its state,
 --        its epoch, its index, what to do, its new counts and tail, an argument.
---        What to do is: ask an active job to cancel; cancel, whose argument is its retention;
+--        What to do is: ask, to ask an active job to cancel; cancel, whose argument is the retention;
 --        delete; leave, which deletes a job that is in another store now; redrive; reschedule, whose argument
---        is "n", "d" .. delay or "a" .. time; note, which writes a new tail in the same epoch,
---        with "1" when it is suppressed; edit, whose argument is its payload; hold, whose
+--        is "n", "d" .. delay or "a" .. time; note, which writes a new tail in the same epoch, with
+--        argument "1" if the job is to be suppressed; edit, whose argument is the payload; hold, whose
 --        argument is the holder; unhold)
--- Reply  {0, now, then per job: its new state, or CHANGED if it is not as they
---        saw it, or KEY_HELD by another job, or UNREADABLE for its body; the holder}
+-- Reply  {0, now, then per job: its new state, or CHANGED if it is not as the operator saw it, or
+--        KEY_HELD if another job has its unique key, or UNREADABLE if its body is; the holder}
 -- @include clock
 -- @include open
 -- @include bodies
@@ -30,12 +30,12 @@ if q.refused then return q.refused end
 q.paused = m.paused == '1'
 q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
 read_limits(q, m.flow)
-local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
+local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- negative, unlike states; the same as in operate.go
 local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
--- leave removes a job from the structure of its state. Its entry in a ready list stays and is counted as
--- void: the cursors of listings count entries.
+-- leave removes a job from the structure of its state. An entry in a ready list stays there and is counted
+-- as void, since the cursors of listings count entries.
 local function leave(id, state, entry, epoch, key)
   if state == PENDING and key then
     remove_keyed(q, key, entry, int(epoch), id)
@@ -52,7 +52,7 @@ local function leave(id, state, entry, epoch, key)
   end
 end
 
--- key_taken gives a dead job its unique key again, or returns who holds it.
+-- key_taken gives a dead job its unique key again, or returns the job that holds it.
 local function key_taken(id, index)
   local key = index[UNIQUE_KEY]
   if not key or index[UNIQUE_MODE] then return nil end
@@ -64,7 +64,7 @@ local function key_taken(id, index)
   redis.call('HSET', q.unique, key, '0' .. till .. ':' .. id)
 end
 
--- edit replaces a payload; a dead job's epoch rises.
+-- edit replaces a payload, and raises the epoch of a dead job.
 local function edit(id, state, epoch, payload)
   local bucket_of = q.bodies[bucket(q, id)]
   local old = redis.call('HGET', bucket_of, id)
@@ -79,7 +79,7 @@ local function edit(id, state, epoch, payload)
   return state
 end
 
--- weigh adds the bytes of a job to those that wait (1), or subtracts them (-1).
+-- weigh adds a job's bytes to the count of waiting bytes (sign 1), or subtracts them (sign -1).
 local function weigh(id, sign)
   local n = redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
   if n > 0 then redis.call('HINCRBY', q.record, 'bytes', sign * n) end
@@ -89,7 +89,7 @@ local function ended(state) return state == DEAD or state == COMPLETED or state 
 
 local function apply(id, state, epoch, at_entry, index, what, rest, argument, due_at)
   local key = index[KEY]
-  -- A removal comes first, so that a full store lets operators make room.
+  -- A removal comes first, so that operators can make room in a full store.
   redis.call('HDEL', q.cancels, what == 'ask' and '' or id)
   if what == 'ask' then
     local _, _, worker = holder(redis.call('HGET', q.leases, id))

@@ -3,9 +3,9 @@
 -- KEYS   record plain scheduled retry dead leases held by_key key_pieces key_spans rings* blocked rechecked
 --        active_keys key_policies key_rates key_heads ready* token
 -- ARGV   now queues buckets key how_many rules*
---        (key: whose policy it is, empty for the queue; the names of so many rules, then per
---        change: rule, number)
--- Reply  {0, now, the number of each rule}
+--        (key: whose policy it is, empty for the queue; how_many: the number of rules; their names;
+--        then per change: rule, value)
+-- Reply  {0, now, the value of each rule}
 -- @include clock
 -- @include open
 -- @include rings
@@ -19,7 +19,7 @@ local key, behind = args.key, first.rules + args.how_many
 local changes = #ARGV >= behind
 read_limits(q, m.flow)
 
--- change_key sets rules of the key's own policy, which exists while a rule is set.
+-- change_key sets rules of the key's own policy, which is stored while any rule is set.
 local function change_key()
   local stored, texts, some = redis.call('HGET', q.key_policies, key), {}, false
   local own = numbers(stored or '', OWN)
@@ -40,7 +40,7 @@ local function change_key()
   end
 end
 
--- recheck has claims look again at all keys that were blocked by the rules before.
+-- recheck makes claims look again at all keys that the old rules blocked.
 local function recheck()
   if redis.call('EXISTS', q.blocked) == 0 then return end
   if redis.call('EXISTS', q.rechecked) == 1 then
@@ -50,7 +50,7 @@ local function recheck()
   end
 end
 
--- digested writes the rules as other scripts read them, and reads them.
+-- digested writes the rules in the form that other scripts read, and reads them.
 local function digested()
   local flow = digest(q)
   write_digest(q, flow)
@@ -58,7 +58,7 @@ local function digested()
   read_limits(q, flow)
 end
 
--- A removal comes first, so that a full store lets operators pause, resume and set limits.
+-- A removal comes first, so that operators can pause, resume and set limits in a full store.
 if changes then redis.call('HDEL', q.record, '') end
 if changes and key ~= '' then
   change_key()

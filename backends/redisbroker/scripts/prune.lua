@@ -1,4 +1,4 @@
--- prune: remove records whose retention is over, and whatever else has lapsed.
+-- prune: remove records whose retention is over, and everything else that has lapsed.
 --
 -- KEYS   record plain unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
 --        completed cancelled lapses void_entries leases held key_pieces key_spans rings* blocked rechecked active_keys
@@ -62,7 +62,7 @@ if n > 0 then redis.call('ZREM', q.lapses, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
 budget = budget - n
 
--- over returns how many of a number of jobs are above a cap.
+-- over returns by how much a number of jobs exceeds a cap, up to the budget.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
 local cap = tonumber(m.keep_completed_count or 0)
@@ -110,8 +110,8 @@ if #records > 0 then
   if write_keys(q) then wake(q) end
 end
 
--- sweep_rates removes counts of keys' rates that make no difference any more: the key has started
--- nothing for so long that its whole burst is free, or has no rate.
+-- sweep_rates removes counts of rates that no longer matter: the key has no rate, or has started
+-- nothing for so long that its whole burst is free.
 local RATES = 100
 local function sweep_rates()
   local scan = redis.call('HSCAN', q.key_rates, redis.call('HGET', q.record, 'rates_swept') or '0', 'COUNT', RATES)
@@ -129,11 +129,11 @@ local function sweep_rates()
 end
 if redis.call('EXISTS', q.key_rates) == 1 then sweep_rates() end
 
--- sweep removes void entries from the ready lists, once they are more than half as many as the valid
--- ones: in each call a slice of one list, from the end that claims take from, and not so far from it
--- that a list is slow. It reports whether more calls may help.
+-- sweep removes void entries from the ready lists, once they exceed half the number of the valid ones.
+-- Each call sweeps a slice of one list, beginning at the end that claims take from, and going no further
+-- than LONG_WALK, since a list is slow in its middle. sweep reports whether more calls may help.
 local LONG_WALK = 100000
-local VOID = '\2' -- no entry
+local VOID = '\2' -- marks entries to remove; no entry has this text
 local function sweep()
   local void, lengths, all = tonumber(m.void or 0), {}, 0
   for p = 1, 4 do
@@ -141,11 +141,11 @@ local function sweep()
     all = all + lengths[p]
   end
   if void <= (all - void) / 2 + 1000 then return false end
-  redis.call('HDEL', q.record, 'swept') -- a removal comes first, so that a full store is swept too
+  redis.call('HDEL', q.record, 'swept') -- a removal first, so that a full store is swept too
   local p, passed = string.match(m.swept or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= LONG_WALK) do p, passed = p + 1, 0 end
-  if p > 4 then return false end -- and the next call begins anew
+  if p > 4 then return false end -- the next call begins at the first list
   local entries, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
   for i, t in ipairs(entries) do fields[i] = p .. t end
   local counts = redis.call('HMGET', q.void_entries, unpack(fields))
@@ -167,7 +167,8 @@ local function sweep()
   return true
 end
 
--- reset_bytes corrects the bytes of jobs that wait when none waits: repairs do not count what they remove.
+-- reset_bytes sets the count of waiting bytes to 0 if no job waits, since repairs do not subtract what
+-- they remove.
 local function reset_bytes()
   local waiting = tonumber(redis.call('HGET', q.record, 'bytes') or 0) + (tonumber(redis.call('GET', q.plain) or 0) or 0) % JOB
   if waiting == 0 or without_guard(q.scheduled) + without_guard(q.retry) > 0 or
@@ -177,7 +178,7 @@ local function reset_bytes()
 end
 reset_bytes()
 
--- A guard that is alone is removed, so that an empty queue takes little memory.
+-- Guards without other members are removed, so that an empty queue takes little memory.
 for _, set in ipairs({q.scheduled, q.retry, q.rings[1], q.rings[2], q.rings[3], q.rings[4]}) do
   if redis.call('ZCARD', set) == 1 then redis.call('ZREM', set, GUARD) end
 end

@@ -8,8 +8,8 @@
 --        how many of the dead are suppressed;
 --        creation time of the next job of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
---        the value of the key plain (lib/sums), which is to be added to the first of the totals that
---        follow, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
+--        the value of the key plain (lib/sums), empty for 0; the totals, of which the first lacks the
+--        jobs in plain; the policy as policy.lua gives it; then per worker: id, until, info,
 --        leases held}
 -- @include clock
 -- @include open
@@ -18,8 +18,8 @@
 -- @include seek
 -- @include lease_end
 
-local VOIDS = 100 -- void entries passed over to find the next job of a priority
-local BLOCKED = 100 -- blocked keys looked at for that
+local VOIDS = 100 -- void entries skipped, at most, to find the next job of a priority
+local BLOCKED = 100 -- blocked keys looked at, at most, for the same
 
 local q, m = open('void', 'keyed')
 if q.refused then return q.refused end
@@ -37,8 +37,8 @@ for p = 1, 4 do
   if e then created[p] = string.sub(bodies(q, {id_of_ready(e)})[1] or '', 1, 8) end
 end
 
--- look_at_key takes in when the next job of a key and priority was created, if that is earlier than
--- what was seen.
+-- look_at_key lowers created[p] to the creation time of a key's next job of that priority, if that is
+-- earlier.
 local function look_at_key(p, key)
   local t = first_ready(q, key, p)
   if not t then return end

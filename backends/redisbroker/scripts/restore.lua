@@ -1,12 +1,12 @@
--- restore: accept jobs of one queue that were in another store before, each on its own, in order.
+-- restore: accept jobs of one queue from another store, each on its own, in order.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
 --        lapses leases held key_pieces key_spans rings* blocked rechecked active_keys ended_keys key_policies
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets jobs*
---        (per job: id, body, options as for enqueue, where the unique key is empty if it is not
---        taken; past, that is state "," epoch "," creation time "," end "," retention, in µs and 0
---        for none, "," 1 when it is suppressed; counts and tail of its head)
+--        (per job: id, body, options as for enqueue, with an empty unique key if the job takes
+--        none; past, which is state "," epoch "," creation time "," end "," retention, in µs and 0
+--        for none, "," 1 if it is suppressed; counts and tail of its head)
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held, 5 full by bytes, 6
 --        the key is full
@@ -39,7 +39,7 @@ local function stamp(rest)
 end
 
 -- remembered reports whether an ID is refused to a job of this epoch. A job that left for another
--- store, as forget records, may come back in a later epoch.
+-- store, which forget recorded, may come back in a later epoch.
 local function remembered(id, epoch)
   local till = redis.call('HGET', q.remembered, id)
   if not till or tonumber(string.match(till, '^%d+')) <= now then return false end
@@ -47,7 +47,8 @@ local function remembered(id, epoch)
   return not left or epoch <= tonumber(left ~= '' and left or 0)
 end
 
--- take gives a unique key to a job, or returns who holds it.
+-- take returns the job that holds a unique key; if none does, the value that gives it to a job, and
+-- until when.
 local function take(key, id, mode, ttl)
   local holder = holder_of(redis.call('HGET', q.unique, key))
   if holder then return holder end
@@ -58,7 +59,7 @@ end
 
 local next_before, earliest, pushed = next_due(q), nil, false
 
--- accept stores a job, or returns why not.
+-- accept stores a job, or returns why it is refused.
 local function accept(id, body, options, past, rest)
   local where = q.bodies[bucket(q, id)]
   local state, epoch, created, ended, keep, suppressed = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d)$')
@@ -84,7 +85,7 @@ local function accept(id, body, options, past, rest)
   if state == DEAD or state == COMPLETED or state == CANCELLED then
     if ended == 0 then ended = up end
     if keep == 0 then keep = retain end
-    if state ~= DEAD and ended + keep <= now then return nil end -- it would be over already
+    if state ~= DEAD and ended + keep <= now then return nil end -- its retention is over
   else
     ended = 0
   end

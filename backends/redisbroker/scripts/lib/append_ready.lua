@@ -1,8 +1,8 @@
 -- @include locate
 -- @include rings
 
--- append_ready puts a pending job last among those of its priority, and of its key if its index has
--- one.
+-- append_ready adds a pending job's ready entry behind those of its priority, or of its key and priority
+-- if its index has a key.
 local function append_ready(q, f, epoch, id)
   local p = priority_of(f)
   if f[KEY] then

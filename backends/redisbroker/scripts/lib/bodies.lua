@@ -1,16 +1,16 @@
--- bucket is the number of the hash that holds a job's body. Of a ULID it follows
--- from the time: jobs that come together leave together, and so look into the
--- same small hash. Its eighth character counts seconds, the ninth their 32nd
--- parts: slices of a tenth of a second, more or less, as the bytes of digits and
--- letters leave gaps. Go computes the same in slotOf. Other
--- IDs are in the first.
+-- bucket returns the number of the hash that holds a job's body. For a ULID it
+-- follows from the time, so that jobs that are enqueued and claimed together are in the
+-- same small hash. The eighth character of a ULID counts seconds, the ninth their 32nd
+-- parts: a bucket is used for about a tenth of a second at a time, not exactly, since
+-- the bytes of digits and letters have a gap. Other IDs are in the first bucket. Go
+-- computes the same in slotOf.
 local function bucket(q, id)
   if q.buckets == 1 or #id ~= 26 then return 1 end
   local s, part = string.byte(id, 8, 9)
   return (s * 11 + (part - part % 4) / 4) % q.buckets + 1
 end
 
--- by_bucket sorts a list of IDs, each with so many other things behind it, into
+-- by_bucket divides a list of IDs, each followed by a number of other values, into
 -- lists by bucket.
 local function by_bucket(q, list, others)
   local lists = {}
@@ -24,7 +24,7 @@ local function by_bucket(q, list, others)
   return lists
 end
 
--- together reports whether all of ids may well be of one bucket.
+-- together reports whether all of ids are probably in one bucket.
 local function together(q, ids)
   return q.buckets == 1 or bucket(q, ids[1]) == bucket(q, ids[#ids])
 end

@@ -19,8 +19,8 @@ local function one_more(key)
   if depths[key] then depths[key] = depths[key] + 1 end
 end
 
--- too_much returns why a queue whose jobs have this many bytes takes no more jobs of a key: 5 for its
--- bytes, 6 for the key's depth; and how much there is, a slash, and the limit. It returns nil if it does.
+-- too_much returns why a queue whose jobs have this many bytes refuses a job of a key: 5 for the
+-- bytes, 6 for the key's depth; and the amount, a slash, and the limit. It returns nil if no limit does.
 local function too_much(q, bytes, key)
   local r = q.rules
   if not r then return nil end

@@ -1,6 +1,6 @@
 -- @include rules
 
--- digest returns the rules of a queue as the record's field flow has them, or false if it has none.
+-- digest returns the rules of a queue in the form of the record's field flow, or false if it has none.
 local function digest(q)
   local values, some = redis.call('HMGET', q.record, unpack(LIMITS)), redis.call('EXISTS', q.key_policies) == 1
   local own = some and '1' or '0'

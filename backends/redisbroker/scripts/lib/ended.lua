@@ -1,8 +1,8 @@
 -- @include rings
 -- @include wake
 
--- The changes to the sets of keys that follow from the end of leases and jobs are gathered here, and
--- written at once.
+-- Ends of leases and jobs change the sets of keys. The changes are collected here, and written
+-- together.
 local idle, unlisted, ended_members, freed = {}, {}, {}, {}
 
 -- end_lease records that a job with a key is not active any more.
@@ -11,7 +11,7 @@ local function end_lease(key, id)
   freed[key] = true
 end
 
--- release_slots removes those jobs from the active ones of their keys.
+-- release_slots removes the jobs recorded by end_lease from the active ones of their keys.
 local function release_slots(q)
   if #idle > 0 then redis.call('ZREM', q.active_keys, unpack(idle)) end
 end
@@ -58,7 +58,7 @@ local function write_keys(q)
   return free_keys(q, keys)
 end
 
--- made_room wakes a claim when the end of n leases brought the queue below its limit of active jobs.
+-- made_room wakes a claim if the end of n leases brought the queue below its limit of active jobs.
 local function made_room(q, n)
   local most = q.rules and q.rules.max_active or 0
   if n == 0 or most == 0 then return end

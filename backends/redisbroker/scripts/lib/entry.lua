@@ -1,5 +1,5 @@
--- An entry of a scheduled or a retry job is priority, epoch, ":" and ID and, where the
--- job has a key, "\n" and the key: a claim can make the job pending without reading it.
+-- An entry of a scheduled or a retry job is priority, epoch, ":" and ID and, if the job has a
+-- key, "\n" and the key. So a claim can make the job pending without reading it.
 local function entry(priority, epoch, id, key)
   local text = priority .. epoch .. ':' .. id
   return key and text .. '\n' .. key or text

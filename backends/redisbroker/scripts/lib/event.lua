@@ -1,5 +1,5 @@
--- watched reports whether a watcher listens for events, by the store's clock, whatever the
--- request's.
+-- watched reports whether a watcher listens for events. It reads the store's clock, since a request
+-- may have a time of its own.
 local function watched(watch)
   if not watch then return false end
   local t = redis.call('TIME')

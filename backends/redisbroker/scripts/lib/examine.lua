@@ -3,7 +3,8 @@
 local part, cursor, most, fixing = args.part, args.cursor, tonumber(args.most), args.repair == '1'
 local records, told, findings = 0, {}, {}
 
--- found adds a finding and repairs it. The function repair returns why it could not.
+-- found adds a finding, and repairs it if that was asked for. The function repair returns why it could
+-- not, or nothing.
 local function found(code, id, what, repair)
   local left, fixed = '', 0
   if fixing then
@@ -19,10 +20,10 @@ local function answer(at)
   return reply
 end
 
--- scanned pages through a hash. It returns fields with values, and the next cursor, which is empty
--- at the end. A cursor is that of HSCAN and the last field taken of what HSCAN gave for it, since
--- that may be more than a page. HSCAN must not give more the next time: so n, of which most are
--- taken, never grows.
+-- scanned pages through a hash. It returns fields with values, up to most of them, and the next cursor,
+-- which is empty at the end. HSCAN may return more than a page, so a cursor is that of HSCAN and the
+-- last field taken of its answer. HSCAN must not return more for the same cursor the next time, so
+-- its count n must not grow.
 local function scanned(key, at, n, most)
   most = most or n
   local scan, last = '0', ''

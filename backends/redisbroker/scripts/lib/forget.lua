@@ -9,9 +9,10 @@ local function duplicate_span(stored)
   return span > 0 and span or 3600000000
 end
 
--- forget removes what leads to a record that will be removed, and remembers an ID chosen by a caller
--- for the queue's duplicate span. The epoch at which a job left for another store stands so far
--- behind the decimal point that the number is the same. Index entries by key are removed by write_keys.
+-- forget prepares the removal of a record: it remembers an ID chosen by a caller for the queue's
+-- duplicate span, and records index entries by key for write_keys to remove. The epoch at which a job
+-- left for another store is written so far behind the decimal point that the time, as a number, is the
+-- same.
 local function forget(q, f, id, left)
   if f[KEY] then
     unlist(q, f[KEY], id)

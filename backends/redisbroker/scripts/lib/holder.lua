@@ -1,4 +1,4 @@
--- holder cuts a lease into priority, epoch, worker and index.
+-- holder splits a lease into priority, epoch, worker and index.
 local function holder(lease)
   local colon = string.find(lease, ':', 2, true)
   local line = string.find(lease, '\n', colon, true)

@@ -1,5 +1,5 @@
--- uvarint reads the number at byte i of s. It returns the number and the index behind it, or nil
--- when s ends before.
+-- uvarint reads the number at byte i of s. It returns the number and the index of the byte behind it,
+-- or nil if s ends too early.
 local function uvarint(s, i)
   local n, unit = 0, 1
   while true do
@@ -15,8 +15,8 @@ end
 -- Fields of a body's index (package broker, body.go). Numbers are stored
 -- doubled (zigzag).
 local UNIQUE_KEY, UNIQUE_MODE, UNIQUE_TTL, KEY, GIVEN, PRIORITY = 1, 2, 3, 4, 5, 6
--- Only leases have this field. In a lease of epoch 0 it comes first and says that the job has a
--- head: something was kept.
+-- Only leases have this field. In a lease of epoch 0 it comes first, and says that the job has a
+-- head, since its handler has kept something.
 local KEPT, KEPT_FIELD = 7, '\14\2'
 local UNTIL_STARTED, WINDOW = 2, 4 -- values of UNIQUE_MODE, doubled
 
@@ -49,7 +49,7 @@ local function index_of(body)
   return string.sub(body, at, at + size - 1), at + size
 end
 
--- parse_index reads an index. Many jobs have the same one, so they share the table that it returns.
+-- parse_index reads an index. Many jobs have the same one and share the table that it returns.
 local parsed = {}
 local function parse_index(index)
   local f = parsed[index]

@@ -7,9 +7,9 @@ local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancell
 local CALLED = {leases = 'the leases', ready = 'the ready jobs', scheduled = 'the scheduled jobs', retry = 'the retries',
   dead = 'the dead jobs', completed = 'the completed jobs', cancelled = 'the cancelled jobs'}
 
--- inspect_job returns which structures have a job, all but the ready lists, and which of them is its
--- home: that of the state in which its head says that it ended, else its lease, else a due time, else
--- a ready list.
+-- inspect_job returns which structures other than the ready lists have a job, and which one is its home:
+-- that of the state in which it ended according to its head, else the leases, else a set of due times,
+-- else a ready list.
 local function inspect_job(q, id, body, head, lease)
   local s = {index = parse_index((index_of(body))), lease = lease}
   local epoch, state, finished, deliveries
@@ -29,7 +29,7 @@ end
 local LOOK = 100000 -- entries looked at in a list
 local looked = 0    -- entries looked at in this call
 
--- is_ready reports whether a job has a ready entry; nil if that would take too long to find out.
+-- is_ready reports whether a job has a ready entry; it returns nil if the search would take too long.
 local function is_ready(q, s)
   if s.key then return find_ready(q, s.key, int(s.priority), s.ready_entry) ~= nil end
   local n = redis.call('LLEN', q.ready[s.priority])

@@ -10,11 +10,12 @@ local function priority_of(index)
   return int(priority)
 end
 
--- held reports whether a lease has no worker, as that of a held job.
+-- held reports whether a lease has no worker, which makes its job a held one.
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
--- locate returns the state of a job that exists; its entry in the structure of that state when it is
--- pending, scheduled or retry; and when it is due. For a pending job with a key the entry is its priority.
+-- locate returns the state of a job that exists; if it is pending, scheduled or retry, its entry in the
+-- structure of that state; and when it is due. For a pending job with a key it returns the priority
+-- instead of an entry.
 local function locate(q, id, index, head, lease)
   if lease then return held(lease) and WAITING or ACTIVE end
   local epoch, state = '0', nil

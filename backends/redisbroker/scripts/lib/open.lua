@@ -1,10 +1,10 @@
 -- @include layout
 -- @include why
 
--- open names the keys of the call's next queue and reads its record: the
--- fields named, behind the layout version and the number of buckets. A call that is
--- given the one bucket of all the jobs that it names has q.buckets 1, whatever the
--- queue's. With q.refused set, the queue may not be touched.
+-- open returns the keys of the call's next queue, and the named fields of its record,
+-- behind the layout version and the number of buckets. If the call has only one bucket, that of
+-- all jobs that it names, q.buckets is 1. If q.refused is set, the script must not change the
+-- queue.
 local opened, offset = 0, 0
 local function open(...)
   local n = tonumber(ARGV[first.buckets + opened])

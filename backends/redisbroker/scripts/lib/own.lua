@@ -1,11 +1,10 @@
 -- @include rules
 -- @include key_range
 
--- The rules of a key's own policy, in the order in which key_policies has them, which is that of
--- broker.Rules.
+-- The rules of a key's own policy, in their order in key_policies and in broker.Rules.
 local OWN = {'paused', 'max_depth', 'max_active', 'rate', 'rate_per', 'rate_burst', 'weight'}
 
--- own_rules returns the policies of some keys, by their index in the list.
+-- own_rules returns the own policies of some keys, by their index in the list.
 local function own_rules(q, keys)
   if not (q.rules and q.rules.own) or #keys == 0 then return {} end
   local all = redis.call('HMGET', q.key_policies, unpack(keys))
@@ -13,14 +12,16 @@ local function own_rules(q, keys)
   return all
 end
 
--- rule_of returns a rule that holds for a key with these rules of its own.
+-- rule_of returns a rule for a key with these rules of its own, which take precedence over the
+-- queue's rule for keys.
 local function rule_of(q, own, name)
   local n = own and own[name] or 0
   if n > 0 then return n end
   return q.rules['key_' .. name]
 end
 
--- key_rate returns the rate of such a key: jobs, time and burst.
+-- key_rate returns the rate of a key with these rules of its own: jobs, time and burst. It returns nil or
+-- false if there is none.
 local function key_rate(q, own)
   local r = q.rules
   if not r then return nil end

@@ -2,12 +2,12 @@
 -- @include entry
 -- @include key_range
 
--- Functions that page take a cursor and a bound. They return up to that many entries and the next
+-- The functions that page take a cursor and a bound. They return up to that many entries, and the next
 -- cursor, which is empty at the end.
 
--- ready_of_key adds the pending jobs of a key to ids, up to n, from a position on: a priority, a piece
--- of the key's entries, and the last ID seen of that. It returns the position where it stopped, or nil
--- when there are no more.
+-- ready_of_key adds pending jobs of a key to ids, until that has n. It begins at a position: a priority,
+-- a piece of the key's entries, and the last ID seen in the piece. It returns the position at which it
+-- stopped, or nil if there are no more.
 local function ready_of_key(q, key, p, number, id, n, ids)
   for line = p, 4 do
     local head, tail = ends_of(span_for(q, line, key))
@@ -36,8 +36,8 @@ local function parse_position(cursor)
   return tonumber(p), tonumber(number), string.sub(rest, 1, upto), string.sub(rest, upto + 1)
 end
 
--- ready_of_keys adds pending jobs with a key to ids, up to n, key by key in the order of by_key, so that
--- nothing moves when jobs come and go. The cursor is a position, and the key behind it.
+-- ready_of_keys adds pending jobs with a key to ids, until that has n, key by key in the order of by_key,
+-- which does not change as jobs come and go. The cursor is a position, followed by the key.
 local function ready_of_keys(q, cursor, n, ids)
   local p, number, id, key = 1, nil, '', nil
   local from = '-'
@@ -55,12 +55,12 @@ local function ready_of_keys(q, cursor, n, ids)
     if at then return at .. key end
     from = '[' .. key .. '\1'
   end
-  return '5:0:0:' .. key -- behind this key
+  return '5:0:0:' .. key -- behind all jobs of this key
 end
 
--- ready pages through the ready lists from the newest entry on. New entries move the others back, so
--- a page may repeat jobs and never misses one; claims take from the other end. Jobs with a key follow,
--- key by key. The cursor is priority .. offset, or "5" and that of ready_of_keys.
+-- ready pages through the ready lists, beginning at the newest entry. New entries move the others back,
+-- and claims take from the other end, so a page may repeat jobs but never misses one. Jobs with a key
+-- follow, key by key. The cursor is priority .. offset, or "5" and that of ready_of_keys.
 local function ready(q, cursor, n)
   local p, offset, ids = 1, 0, {}
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
@@ -74,14 +74,14 @@ local function ready(q, cursor, n)
   return ids, behind == '' and '' or '5' .. behind
 end
 
--- How many entries one HSCAN looks at. It is the same for all pages: a longer step from the same
--- cursor would give entries that sort before those that were seen.
+-- SCAN_STEP is how many entries one HSCAN looks at. It is the same for all pages: a longer step from
+-- the same cursor would return entries that sort before those already seen.
 local SCAN_STEP = 20
 
--- unordered pages through a hash of jobs: leases, or held jobs. It looks at n at most, and takes up to
--- most of them. The cursor is that of HSCAN, and the last ID looked at of what HSCAN gave for it, in
--- the order of IDs. A page ends between two steps if it can, since a step gives more than before when
--- the hash shrinks. A hash that has shrunk has few entries in a step, and the page is shorter then.
+-- unordered pages through a hash of jobs: leases, or held jobs. It looks at n jobs at most, and takes up
+-- to most of them. The cursor is that of HSCAN and, since its answers are sorted by ID, the last ID
+-- looked at in its answer. A page ends between two steps if it can, since a step returns more than before
+-- if the hash shrinks. After a hash has shrunk its steps, and so the pages, have fewer jobs.
 local function unordered(key, cursor, n, worker, most)
   local scan, last = '0', ''
   if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
@@ -108,8 +108,9 @@ local function unordered(key, cursor, n, worker, most)
   return out, scan .. ':'
 end
 
--- timed pages through a sorted set, from score after up to score before, or in the other direction. The
--- cursor is the last score and member; if that member is gone, the page begins with its score.
+-- timed pages through a sorted set, from score after up to score before, or with newest in the other
+-- direction. The cursor is the last score and member; if that member is gone, the page begins at its
+-- score.
 local function timed(key, cursor, n, after, before, newest)
   local rank, rank_of = 0, newest and 'ZREVRANK' or 'ZRANK'
   if cursor ~= '' then
@@ -140,8 +141,8 @@ local function timed(key, cursor, n, after, before, newest)
   return out, int(tonumber(found[#found])) .. ':' .. out[#out]
 end
 
--- keyed pages through the jobs with a key: first those that are pending, in their order, then all others
--- by their IDs. The cursor is "L" and a position, or "I" and the last ID.
+-- keyed pages through the jobs of a key: first the pending ones in their order, then all others by ID.
+-- The cursor is "L" and a position, or "I" and the last ID.
 local function keyed(q, cursor, n, key)
   local ids, from = {}, {}
   if string.byte(cursor) ~= 73 then

@@ -1,6 +1,6 @@
 -- @include index
 
--- length writes a number as uvarint reads it.
+-- length encodes a number for uvarint.
 local function length(n)
   local s = ''
   while n >= 128 do
@@ -10,9 +10,9 @@ local function length(n)
   return s .. string.char(n)
 end
 
--- each_field calls f with the tag of every field behind the index of a stored body,
--- where it begins, and where the next does. It returns false when the body cannot
--- be read.
+-- each_field calls f for every field behind the index of a stored body, with the
+-- field's tag, where it begins, and where the next one does. It returns false if the
+-- body cannot be read.
 local function each_field(body, f)
   local _, i = index_of(body)
   if string.byte(body, 9) ~= 1 or i > #body + 1 then return false end
@@ -29,9 +29,9 @@ local function each_field(body, f)
   return true
 end
 
--- with_fields is a stored body without the fields of some tags and with others, in
--- the place of the first of them or at the end; nil when it cannot be read: package
--- broker, ReplacePayload and ReplaceContent.
+-- with_fields returns a stored body in which others replace the fields whose tags are in
+-- out: at the position of the first of them, or else at the end. It returns nil if the body
+-- cannot be read. See ReplacePayload and ReplaceContent of package broker.
 local function with_fields(body, out, others)
   local parts, from = {}, 1
   local readable = each_field(body, function(tag, at, behind)
@@ -46,7 +46,7 @@ local function with_fields(body, out, others)
   return table.concat(parts)
 end
 
--- with_payload is a stored body with another payload.
+-- with_payload returns a stored body with another payload.
 local function with_payload(body, payload)
   local field = ''
   if payload ~= '' then field = string.char(7) .. length(#payload) .. payload end
@@ -54,11 +54,11 @@ local function with_payload(body, payload)
 end
 
 local TYPE = 3
--- What a handler reads: type version, payload, headers, correlation ID, idempotency
--- key, the payload's reference.
+-- CONTENT has the tags of what a handler reads: type version, payload, headers, correlation ID,
+-- idempotency key, the payload's reference.
 local CONTENT = {[4] = true, [7] = true, [9] = true, [27] = true, [29] = true, [31] = true}
 
--- content_of is a stored body's type, and the fields that a handler reads; nil when
+-- content_of returns a stored body's type, and the fields that a handler reads; nil if
 -- it cannot be read.
 local function content_of(body)
   local kind, parts = '', {}

@@ -2,7 +2,7 @@
 -- @include entry
 -- @include rings
 
-local PROMOTED = 1000 -- due jobs moved_head in one call beyond those that it leases, in all queues
+local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues together
 
 -- overdue returns the first due entries of a set, up to a number, with their times.
 local function overdue(key, most)
@@ -46,10 +46,11 @@ local function add_due_keyed(q, keyed)
   free_keys(q, freed_by)
 end
 
--- promote makes due jobs pending, the earliest first: it removes them from the sets. Those with a key
--- join the others of their key. Those without are in q.promoted, by priority, and are leased after the
--- ready lists; what is left of them in the end is added there. A queue gets as many as the share wants,
--- and its part of PROMOTED: in all not many more than are leased.
+-- promote makes due jobs pending, the earliest first, and removes them from the sets. Jobs with a key
+-- join the others of their key. Jobs without one go to q.promoted, by priority: the claim leases them
+-- after those of the ready lists, and put_back adds the rest to the lists. promote moves at most as
+-- many jobs as the share wants and the queue's part of PROMOTED, so that a call moves few more jobs
+-- than it leases.
 local function promote(q, want, queues)
   local most = math.min(PROMOTED, want + math.ceil(PROMOTED / queues))
   local z, y = due(q.scheduled), due(q.retry)
@@ -87,7 +88,7 @@ local function promote(q, want, queues)
   q.due = next_due(q)
 end
 
--- put_back adds what is left of q.promoted to the ready lists.
+-- put_back adds the jobs left in q.promoted to the ready lists.
 local function put_back(q)
   for p = 1, 4 do
     local late, entries = q.promoted[p], {}

@@ -1,6 +1,5 @@
--- A ready entry stands for a pending job in a ready list: for a fresh job its ID, for one in a later
--- epoch byte 1, epoch, ":" and ID. No ID has a control character. void_entries counts entries of
--- all lists, with the priority before them.
+-- The ready entry of a fresh job is its ID, that of a job in a later epoch is byte 1, epoch, ":" and
+-- ID. No ID has a control character. void_entries has void entries by priority and ready entry.
 local function ready_entry(epoch, id)
   if epoch == '0' then return id end
   return '\1' .. epoch .. ':' .. id

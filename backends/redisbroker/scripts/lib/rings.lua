@@ -2,11 +2,11 @@
 -- @include guard
 -- @include span
 
--- Keys that may start a job of a priority are in the ring of that priority, by their pass. Other keys
+-- A key that may start a job of a priority is in the ring of that priority, by its pass. Other keys
 -- with pending jobs are in blocked, by the time at which they may start one, or FAR if that is not
 -- known. After a change of the policy they are in rechecked, until claims have looked at them again.
 -- A ring has a guard.
-local FAR = 9000000000000001 -- no round number: miniredis writes that as 9e+15, which its Lua cannot read
+local FAR = 9000000000000001 -- not round, since miniredis writes 9e+15 otherwise, which its Lua cannot read
 local STRIDE = 1000000 -- how far a turn takes a key of weight 1
 
 local function stride_of(own)
@@ -14,8 +14,8 @@ local function stride_of(own)
   return weight > 1 and math.floor(STRIDE / weight) or STRIDE
 end
 
--- entry_pass returns the pass with which a key enters the ring of a priority: behind one turn
--- of each other key, so that it gains nothing by having been away, and before their second one.
+-- entry_pass returns the pass with which a key enters the ring of a priority. It is behind the next turn
+-- of each other key, so that a key gains nothing by having been away, and before their second one.
 local function entry_pass(q, p, own)
   q.floors = q.floors or {}
   local floor = q.floors[p]
@@ -44,7 +44,7 @@ local function enter_rings(q, key, own, pending)
 end
 
 -- admit adds a key with pending jobs to its rings, or to the blocked keys. It returns whether one of
--- the jobs can be claimed; if not, and time alone decides, when one can.
+-- the jobs can be claimed; if not, and time alone decides, it also returns when one can.
 local function admit(q, key, own)
   local n, sum = pending_of(q, key)
   if sum == 0 then return false end
@@ -103,8 +103,8 @@ local add_keyed
 do -- Lua allows a script 200 local names at a time
   local PIECE = 300 -- bytes; nothing is added to a longer piece
 
-  -- append adds entries behind those of a span. It is given the last piece, and adds the pieces to
-  -- store to a list. prepend adds entries in front, and is given the first piece.
+  -- append adds entries behind those of a span. It gets the last piece, and adds the fields and pieces
+  -- to store to written. prepend adds entries in front, and gets the first piece.
   local function append(field, span, piece, entries, written)
     local from = 1
     while from <= #entries do
@@ -132,7 +132,7 @@ do -- Lua allows a script 200 local names at a time
     end
   end
 
-  -- by_key_and_priority sorts jobs, as add_keyed is given them, into lists of ready entries.
+  -- by_key_and_priority divides the jobs given to add_keyed into lists of ready entries.
   local function by_key_and_priority(jobs)
     local groups, fields = {}, {}
     for i = 1, #jobs, 4 do
@@ -149,7 +149,7 @@ do -- Lua allows a script 200 local names at a time
     return groups, fields
   end
 
-  -- write_entries stores ready entries, behind those that are there or in front.
+  -- write_entries stores ready entries, behind the existing ones or, with front, before them.
   local function write_entries(q, groups, fields, front)
     local spans, last = redis.call('HMGET', q.key_spans, unpack(fields)), {}
     for i, field in ipairs(fields) do
@@ -169,9 +169,9 @@ do -- Lua allows a script 200 local names at a time
     redis.call('HSET', q.key_spans, unpack(lengths))
   end
 
-  -- add_keyed adds pending jobs with keys, in order: a list of key, priority, epoch and ID of each. They
-  -- come behind all others of their key and priority, or in front. It returns whether to wake a
-  -- claim: a job can be claimed now, or sooner than was known.
+  -- add_keyed adds pending jobs with keys, in order; jobs has key, priority, epoch and ID of each. They
+  -- come behind all others of their key and priority or, with front, before them. It returns whether to
+  -- wake a claim, since a job can be claimed now, or sooner than was known.
   function add_keyed(q, jobs, front)
     if #jobs == 0 then return false end
     local groups, fields = by_key_and_priority(jobs)

@@ -1,11 +1,11 @@
 -- @include own
 
--- Why a key may start no job, as package broker numbers the reasons.
+-- Why a key may start no job: the numbers of the reasons in package broker.
 local PAUSED, ORDER, BUSY_KEY, RATE = 1, 2, 3, 4
 
--- head_of returns the ID of the job that the others of its key come after, and whether it is
--- pending, which key_heads says behind a newline. For a dead job it has there how often SKIP had
--- been set: once it is set again, the dead job is not the head any more.
+-- head_of returns the ID of the head of a key, and whether that job is pending, which key_heads says
+-- behind a newline. For a dead job key_heads has there how often SKIP had been set: once it is set
+-- again, the dead job is not the head any more.
 local PENDING_HEAD = 'p'
 local function head_of(q, key)
   local head = redis.call('HGET', q.key_heads, key)
@@ -26,9 +26,9 @@ local function is_head(q, key, id)
   return head and (head == id or string.sub(head, 1, #id + 1) == id .. '\n')
 end
 
--- key_room returns what a key may start now: room, the number of jobs; why, if that is 0; till, when
--- there will be room, if time alone decides; bucket, if the key has a rate; head, if it has one,
--- and ready, whether that is pending.
+-- key_room returns what a key may start now: room is the number of jobs; why says why that is 0; till is
+-- when there will be room, if time alone decides; bucket and rate are set if the key has a rate; head
+-- is its head, if it has one, and ready says whether that is pending.
 local ENDLESS = {room = math.huge} -- shared by all keys, since it never changes
 local function key_room(q, key, own)
   local r = q.rules

@@ -1,13 +1,13 @@
 -- @include bucket
 
--- The rules of a policy about limits, keys and order. The record's field flow has their numbers
--- while one of them is set or a key has a policy of its own: other queues read one field that is
--- not there. policy.lua writes it.
+-- The rules of a policy about limits, keys and order. The record's field flow, which policy.lua writes,
+-- has their values while one of them is set or a key has a policy of its own. Other queues lack it, so
+-- their scripts read only that one field.
 local LIMITS = {'max_active', 'rate', 'rate_per', 'rate_burst', 'max_bytes', 'key_max_depth', 'key_max_active',
   'key_rate', 'key_rate_per', 'key_rate_burst', 'retry_rate', 'retry_rate_per', 'retry_rate_burst', 'ordered'}
 local STOP, SKIP = 1, 2 -- values of ordered
 
--- numbers returns the numbers in a text, by names in their order.
+-- numbers returns the numbers in a text by name, given the names in the same order.
 local function numbers(text, names)
   local of, i = {}, 0
   for n in string.gmatch(text, '%d+') do
@@ -17,8 +17,8 @@ local function numbers(text, names)
   return of
 end
 
--- read_limits stores the rules of a queue in q.rules, if it has any. Behind the numbers of LIMITS
--- flow has 1 when keys have policies of their own.
+-- read_limits stores the rules of a queue in q.rules, if it has any. Behind the values of LIMITS
+-- flow has 1 if keys have policies of their own.
 local function read_limits(q, flow)
   if not flow then return end
   local r = numbers(flow, LIMITS)
@@ -30,8 +30,8 @@ end
 -- active_jobs counts the leases that a worker holds.
 local function active_jobs(q) return redis.call('HLEN', q.leases) - 1 - redis.call('HLEN', q.held) end
 
--- plain reports whether enqueue_plain.lua may store jobs in a queue with this maximum depth: that
--- script checks no limit, and leaves a wake token each time.
+-- plain reports whether enqueue_plain.lua may store jobs in a queue with this maximum depth. That
+-- script checks no limit, and always leaves a wake token.
 local function plain(q, depth)
   local r = q.rules
   return not q.paused and depth == 0 and not (r and (r.max_active > 0 or r.rate > 0 or r.max_bytes > 0 or r.ordered > 0))

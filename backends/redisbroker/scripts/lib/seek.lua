@@ -9,8 +9,8 @@ local function first_ready(q, key, p)
   end
 end
 
--- find_ready looks for a ready entry, first where it most often is. It returns the number of its
--- piece, the piece without the entry, and the span; nil if the entry is not there.
+-- find_ready looks for a ready entry, first in the first and the last piece, where it most often is. It
+-- returns the number of its piece, the piece without the entry, and the span; nil if there is none.
 local function find_ready(q, key, p, wanted)
   local span = span_for(q, p, key)
   local head, tail = ends_of(span)

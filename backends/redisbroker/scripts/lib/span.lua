@@ -1,10 +1,10 @@
 -- @include ready_entry
 
 -- The ready entries of pending jobs with a key are in the hash key_pieces: priority, key, "\0" and the
--- number of a piece → entries in order, each followed by a newline. key_spans has for priority
+-- number of a piece → entries in order, each followed by a newline. key_spans has for each priority
 -- and key how many entries there are, and the numbers of the first and the last piece. A piece
--- between these may be empty. The numbers of pieces stay texts, which are cheaper, until they
--- are counted with.
+-- between these may be empty. The numbers of pieces stay strings, which are cheaper, until a script
+-- calculates with them.
 local function span_of(text)
   local n, head, tail = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)$')
   return {n = tonumber(n or 0), head = head or '1', tail = tail or '0'}
@@ -18,10 +18,10 @@ local function piece_field(field, number) return field .. '\0' .. number end
 
 local function span_for(q, p, key) return span_of(redis.call('HGET', q.key_spans, p .. key)) end
 
--- any_keyed reports whether jobs with a key are pending. key_spans has a guard besides.
+-- any_keyed reports whether jobs with a key are pending. key_spans also has a guard.
 local function any_keyed(q) return redis.call('HLEN', q.key_spans) > 1 end
 
--- pending_of returns the number of a key's pending jobs: by priority, and in all.
+-- pending_of returns the number of a key's pending jobs, by priority and in total.
 local function pending_of(q, key)
   local n, sum = redis.call('HMGET', q.key_spans, '1' .. key, '2' .. key, '3' .. key, '4' .. key), 0
   for p = 1, 4 do

@@ -1,11 +1,11 @@
--- created returns when a job was stored, in µs.
+-- created returns the time of creation in a stored body, in µs.
 local function created(body)
   local n = 0
   for i = 1, 8 do n = n * 256 + (string.byte(body, i) or 0) end
   return n
 end
 
--- stamp returns a time of creation in eight bytes, as bodies begin with it.
+-- stamp returns a time of creation in the eight bytes with which a stored body begins.
 local function stamp(at)
   local floor = math.floor
   local high, low = floor(at / 4294967296), at % 4294967296

@@ -1,5 +1,5 @@
--- The key plain counts what enqueue_plain.lua stored since add_plain last wrote that to the record: JOB for each job, and
--- the bytes of all. It is one number, and not fields of the record, each of which would take a tenth of a single enqueue.
+-- The key plain counts what enqueue_plain.lua stored since add_plain last added that to the record: JOB for each job, and
+-- the bytes of all. It is one number, since each field of the record would take a tenth of the time of a single enqueue.
 local JOB = 8589934592 -- 2^33
 
 -- add_plain adds the counts of the key plain to the record, and sets it to 0.
@@ -11,7 +11,7 @@ local function add_plain()
   redis.call('HINCRBY', q.record, 'enqueued', math.floor(sum / JOB))
 end
 
--- count_plain counts jobs that were stored. Neither part overflows: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
+-- count_plain counts stored jobs. Neither part overflows: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
 local function count_plain(jobs, bytes)
   local sum = redis.call('INCRBY', q.plain, jobs * JOB + bytes)
   if sum >= 2 ^ 52 or sum % JOB >= 2 ^ 32 then add_plain() end

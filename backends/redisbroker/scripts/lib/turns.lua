@@ -1,16 +1,16 @@
 -- @include rings
 
 -- Turns of keys, for claim.lua. The ring of a priority has the keys that may start a job of it, by
--- their pass. The key with the least pass has the next turn, which raises its pass by STRIDE, or
--- by less if the key has a weight. Jobs without a key, which are in the ready list, take turns as
--- one more key, whose name is empty.
+-- their pass. The key with the least pass has the next turn, which raises its pass by STRIDE, or by
+-- less if the key has a weight. Jobs without a key, which are in the ready list, take turns as
+-- another key, whose name is empty.
 local UNKEYED = ''
 local LOOKS = 1000 -- keys looked at in one call beyond the jobs that it leases
-local MOVED = 500  -- keys that a claim lets back into the rings
+local MOVED = 500  -- keys that a claim moves back to the rings, of each kind, at most
 local looks = 0
 
 -- unblock moves keys back to the rings: those whose time has come and, if recheck is set, those that a
--- change of the policy may have freed. Their next turn shows whether it did.
+-- change of the policy may have freed. Their next turn shows whether they may start a job.
 local function unblock(q, recheck)
   local due_keys = redis.call('ZRANGE', q.blocked, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, MOVED)
   q.unsettled = #due_keys == MOVED
@@ -21,7 +21,7 @@ local function unblock(q, recheck)
     if #more > 0 then redis.call('ZREM', q.rechecked, unpack(more)) end
     for _, key in ipairs(more) do due_keys[#due_keys + 1] = key end
     room = room - #more
-    -- The policy changed again meanwhile.
+    -- If the policy has changed again meanwhile, look at the keys blocked since.
     local again = redis.call('EXISTS', q.rechecked) == 0 and redis.call('HDEL', q.record, 'thaw_again') == 1 and
       redis.call('EXISTS', q.blocked) == 1
     if not again then break end
@@ -32,7 +32,7 @@ local function unblock(q, recheck)
 end
 
 -- insert_by_pass adds a taker of turns to a list, at an index or later, behind those whose pass is
--- not higher. That is mostly the end: a key that had a turn comes behind all others.
+-- not higher. That is mostly the end, since a key that had a turn comes behind all others.
 local function insert_by_pass(list, from, taker)
   local low, high = from, #list + 1
   if high > from and list[high - 1].pass <= taker.pass then low = high end
@@ -43,18 +43,19 @@ local function insert_by_pass(list, from, taker)
   table.insert(list, low, taker)
 end
 
--- takers_of returns the takers of turns with the least passes: at least n keys if there are that many,
--- and the jobs without a key, and how many of them are keys. The ring may have others whose pass is
--- list.bound or higher. The fields of a taker are its key, its pass, how many turns it had, its
--- stride, and for a key: the first piece of its entries (piece, and field and span to find it), where the
--- next entry begins in that (at), pieces used up (emptied), what it may start (allowed), whether it may
--- start nothing (blocked), has no entry left (empty), waits for its head, or lost an entry that is void.
+-- takers_of returns a list of the takers of turns with the least passes, and how many of them are keys.
+-- The list has at least n keys if there are that many, and the jobs without a key. The ring may have
+-- other keys, with a pass of list.bound or higher. The fields of a taker are its key, pass, stride and
+-- number of turns, and for a key: the first piece of its entries (piece, and field and span to find it),
+-- where the next entry begins in that (at), pieces used up (emptied), what the key may start (allowed),
+-- and whether it may start nothing (blocked), has no entry left (empty), waits for its head (waits), or
+-- had an entry that was void (lost).
 local function takers_of(q, p, n)
   local ring, list, keys = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, {}
   local unkeyed
   for i = 1, #ring, 2 do
     if is_guard(ring[i]) then break end
-    -- All fields from the start: a table that grows costs more than what it is for.
+    -- The table has all fields from the start, since growing it is slow.
     local taker = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0, stride = STRIDE, at = 1, piece = '', own = false, field = false,
       span = false, allowed = false, blocked = false, empty = false, waits = false, lost = false, emptied = false}
     if taker.key == UNKEYED then unkeyed = taker else keys[#keys + 1] = taker.key end
@@ -102,8 +103,8 @@ local function next_entry(q, taker)
   end
 end
 
--- give_turns gives out up to n turns. It returns the takers in order, and for each the ready entry, or
--- false for a job without a key.
+-- give_turns gives up to n turns. It returns the taker of each, in order, and its ready entry, or false
+-- for a job without a key.
 local function give_turns(q, n, list)
   local first_one, turns, entries, taken = 1, {}, {}, 0
   while taken < n and list[first_one] and looks < LOOKS do
@@ -145,7 +146,7 @@ local function give_turns(q, n, list)
   return turns, entries
 end
 
--- blocked_until returns when a key without room may start a job again, if time alone decides.
+-- blocked_until returns when a key without room may start a job again, or nil if not time alone decides.
 local function blocked_until(taker)
   local allowed = taker.allowed
   if allowed.bucket and (not allowed.slots or allowed.slots > taker.turns) and not (allowed.why and allowed.why ~= RATE) then
@@ -170,8 +171,8 @@ local function block_keys(q, names, tills)
   if #blocked > 0 then redis.call('ZADD', q.blocked, unpack(blocked)) end
 end
 
--- write_takers writes the new passes and rates of the takers, and removes or blocks those that left. It
--- reports whether any left the ring.
+-- write_takers writes the new passes and rates of the takers, and removes or blocks the keys that may not
+-- stay in the ring. It reports whether any left the ring.
 local function write_takers(q, p, list)
   local empty, stay, rates, blocked, tills = {}, {}, {}, {}, {}
   for _, taker in ipairs(list) do
@@ -196,7 +197,7 @@ local function write_takers(q, p, list)
   return #empty > 0 or #blocked > 0
 end
 
--- remove_taken removes the entries that were given out.
+-- remove_taken removes the ready entries of the turns that were given.
 local function remove_taken(q, list)
   local n, over, ended, pieces, spans, keys = 0, {'-'}, {}, {}, {}, {}
   for _, taker in ipairs(list) do
@@ -232,8 +233,8 @@ local function remove_taken(q, list)
   redis.call('HINCRBY', q.record, 'keyed', -n)
 end
 
--- add_active adds active jobs with keys. Many are added beside a guard, which takes the set out of
--- the compact form, in which each look-up is a scan, as long as it is there.
+-- add_active adds active jobs with keys. Many are added together with a guard, which takes the set out of
+-- the compact form, in which each look-up is a scan, and is removed again.
 local MANY = 32
 local function add_active(q, members)
   if #members < MANY then
@@ -244,7 +245,7 @@ local function add_active(q, members)
   end
 end
 
--- take_turns leases jobs of priority p in turns of their keys, and returns how many.
+-- take_turns leases jobs of priority p by the turns of their keys, and returns how many.
 local function take_turns(q, p, want, jobs)
   local taken = 0
   while taken < want and not full() and looks < LOOKS do
@@ -300,7 +301,7 @@ local function take_turns(q, p, want, jobs)
   return taken
 end
 
--- in_rings counts the keys that may start a job, and jobs without a key as one more beside others.
+-- in_rings counts the keys that may start a job, and beside others the jobs without a key as one more.
 local function in_rings(q)
   local n = 0
   for p = 1, 4 do

@@ -1,8 +1,8 @@
 -- @include rules
 -- @include due
 
--- limited reports whether a limit of the queue holds back all its jobs. The second result is until
--- when, if time alone decides.
+-- limited reports whether a limit of the queue holds back all its jobs and, if time alone decides, until
+-- when.
 local function limited(q)
   local r = q.rules
   if not r then return false end
@@ -19,8 +19,8 @@ local function held_back(q)
   return is and (not till or tonumber(redis.call('HGET', q.record, 'told')) == till)
 end
 
--- wake leaves a token for a claim that waits, unless there is one, the queue is paused, or a
--- limit holds back its jobs.
+-- wake leaves a token for a waiting claim, unless there is one, the queue is paused, or a limit holds
+-- back its jobs.
 local function wake(q)
   if q.paused or redis.call('LLEN', q.token) > 0 or q.rules and held_back(q) then return end
   redis.call('LPUSH', q.token, '1')

@@ -14,9 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// BenchmarkClaimOfManyQueues claims ten jobs from as many queues as the name says:
-// of which all have jobs, the last one, or none. The number of jobs claimed is the
-// same for each.
+// BenchmarkClaimOfManyQueues claims ten jobs from n queues, of which all, only the
+// last, or none have jobs.
 func BenchmarkClaimOfManyQueues(b *testing.B) {
 	const each = 10
 	for _, n := range []int{1, 10, 100, 1000} {
@@ -63,7 +62,7 @@ func BenchmarkClaimOfManyQueues(b *testing.B) {
 				}
 				measured(b, c, 1, func() {
 					for range b.N {
-						if have == "all" { // as an engine does, which gives each queue its turn
+						if have == "all" { // rotate the shares, as a server does
 							first := shares[0]
 							copy(shares, shares[1:])
 							shares[n-1] = first
@@ -82,7 +81,7 @@ func BenchmarkClaimOfManyQueues(b *testing.B) {
 	}
 }
 
-// completeNext has the next claim complete these jobs.
+// completeNext makes the next claim complete these jobs.
 func completeNext(tb testing.TB, q *Broker, req *broker.ClaimRequest, jobs []broker.Job) {
 	tb.Helper()
 	req.Settle = broker.SettleRequest{Worker: "w", Number: req.Settle.Number + 1, Items: make([]broker.Settlement, len(jobs))}
@@ -91,8 +90,8 @@ func completeNext(tb testing.TB, q *Broker, req *broker.ClaimRequest, jobs []bro
 	}
 }
 
-// BenchmarkBuckets drains the front of a queue of many pending jobs, by how many
-// hashes the bodies are spread over.
+// BenchmarkBuckets drains the front of a queue of many pending jobs, whose bodies are
+// spread over 1, 8 or 64 hashes.
 func BenchmarkBuckets(b *testing.B) {
 	const batch = 100
 	for _, pending := range []int{0, 1_000_000} {
@@ -131,7 +130,7 @@ func BenchmarkBuckets(b *testing.B) {
 	}
 }
 
-// spacedJobs are jobs whose IDs say that they came one every 100 µs.
+// spacedJobs returns jobs whose IDs were generated 100 µs apart.
 func spacedJobs(from, n int) []broker.NewJob {
 	jobs := benchJobs(from, n)
 	for i := range jobs {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// serverCPU is the server's time on the processor so far.
+// serverCPU returns the CPU time that the server has used so far.
 func serverCPU(tb testing.TB, c *redis.Client) time.Duration {
 	tb.Helper()
 	text, err := c.Info(context.Background(), "cpu").Result()
@@ -42,7 +42,7 @@ var benchPayload = func() []byte {
 	return p
 }()
 
-// benchID has 26 characters, as generated IDs have.
+// benchID returns an ID of 26 characters, like generated IDs.
 func benchID(n int) string { return fmt.Sprintf("01HZY%021d", n) }
 
 func benchJobs(from, n int) []broker.NewJob {
@@ -55,7 +55,7 @@ func benchJobs(from, n int) []broker.NewJob {
 	return jobs
 }
 
-// measured runs f, and reports jobs and the server's time per job.
+// measured runs f, and reports the number of jobs and the server's CPU time per job.
 func measured(b *testing.B, c *redis.Client, jobs int, f func()) {
 	before := serverCPU(b, c)
 	b.ReportAllocs()
@@ -89,8 +89,8 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain claims jobs and settles the ones before in the same round
-// trip, as a busy worker does.
+// BenchmarkDrain claims jobs and settles the previous ones in the same round trip, as a
+// busy worker does.
 func BenchmarkDrain(b *testing.B) {
 	for _, batch := range []int{1, 100} {
 		b.Run(strconv.Itoa(batch), func(b *testing.B) {
@@ -132,7 +132,7 @@ func remove(tb testing.TB, c *redis.Client, q *Broker) {
 	}
 }
 
-// BenchmarkMemory measures bytes per stored job of 200 bytes of payload.
+// BenchmarkMemory measures bytes per stored job with a payload of 200 bytes.
 func BenchmarkMemory(b *testing.B) {
 	const jobs = 100_000
 	for _, kind := range []string{"pending", "scheduled"} {
@@ -177,8 +177,8 @@ func usedMemory(tb testing.TB, c *redis.Client) int64 {
 	return n
 }
 
-// BenchmarkFailOnce has every job fail once, due again at once, and be
-// completed the second time.
+// BenchmarkFailOnce lets every job fail once, with an immediate retry, and completes
+// it the second time.
 func BenchmarkFailOnce(b *testing.B) {
 	const batch = 100
 	c := client(b)

@@ -66,8 +66,8 @@ func TestBounds_LargeBodiesComeInSeveralClaims(t *testing.T) {
 	}
 }
 
-// Among bodies of very different sizes a claim ends with the one that fills it,
-// wherever in a portion of those whose sizes are asked for that stands.
+// A claim of bodies of very different sizes ends with the one that reaches its byte
+// limit, at any position among those whose sizes it reads together.
 func TestBroker_ClaimEndsAtTheBodyThatFillsIt(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -81,7 +81,7 @@ func TestBroker_ClaimEndsAtTheBodyThatFillsIt(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	enqueue(t, b, jobs...)
-	for claim, want := range []int{5, 3, 3} { // each with the first body that goes beyond the room
+	for claim, want := range []int{5, 3, 3} { // the last body of each exceeds the room
 		req := broker.ClaimRequest{Now: at(0), Worker: "w", Max: 99, Bytes: room, Queues: []broker.Share{{Queue: "q", Max: 99}}}
 		got, err := b.Claim(t.Context(), req)
 		if err != nil || len(got.Jobs) != want || got.More != (claim < 2) {
@@ -90,7 +90,7 @@ func TestBroker_ClaimEndsAtTheBodyThatFillsIt(t *testing.T) {
 	}
 }
 
-// A caller that settles nonsense is told so, and harms no other item.
+// An invalid item of a settle gets an error, and harms no other item.
 func TestBounds_ASettleOfNonsenseHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -107,7 +107,7 @@ func TestBounds_ASettleOfNonsenseHarmsNoOther(t *testing.T) {
 	if err != nil || len(verdicts) != 3 || verdicts[0].Err == nil || verdicts[1].Err == nil || verdicts[2].Err != nil {
 		t.Errorf("Settle: %+v, %v, want the last one alone to apply", verdicts, err)
 	}
-	odd.Epoch = 0 // the lease is right now, the rest is not
+	odd.Epoch = 0 // now the lease is right, the rest is not
 	verdicts, err = b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: 2,
 		Items: []broker.Settlement{{Job: &odd, Outcome: broker.Complete(nil)}}})
 	if err != nil || verdicts[0].Err != nil {
@@ -115,7 +115,7 @@ func TestBounds_ASettleOfNonsenseHarmsNoOther(t *testing.T) {
 	}
 }
 
-// manyJobs is more than one call of any script handles.
+// manyJobs is more than one call of any script can handle.
 const manyJobs = 2600
 
 func many(t *testing.T, b *Broker, change func(i int, j *broker.NewJob)) {
@@ -130,7 +130,7 @@ func many(t *testing.T, b *Broker, change func(i int, j *broker.NewJob)) {
 	enqueue(t, b, jobs...)
 }
 
-// claimMany claims until nothing is left, and wants jobs in this order.
+// claimMany claims until nothing is left, and checks that the n-th job is id(n).
 func claimMany(t *testing.T, b *Broker, now time.Time, worker string, id func(n int) string) []broker.Job {
 	t.Helper()
 	var all []broker.Job
@@ -169,7 +169,7 @@ func TestBounds_LongSettlesAreAnsweredAgainTheSame(t *testing.T) {
 				o = broker.Retry(time.Second, broker.Failure{Message: "no"})
 			}
 			if i%5 == 0 {
-				all[i].Epoch = 7 // a lease that it is not
+				all[i].Epoch = 7 // not the epoch of its lease
 			}
 			req.Items = append(req.Items, broker.Settlement{Job: &all[i], Outcome: o})
 		}
@@ -241,9 +241,8 @@ func TestBounds_ManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
 	}
 }
 
-// The turn of a fresh job is its ID. One that was made void must not be taken
-// for that of a job with the same ID in another list, whichever is looked at
-// first.
+// The ready entry of a fresh job is its ID. A void one must not be mistaken for the
+// entry of a job with the same ID in another list, whichever list is read first.
 func TestBounds_AVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
 	t.Parallel()
 	for _, priorities := range [][2]broker.Priority{{1, 3}, {3, 1}} {
@@ -267,8 +266,8 @@ func TestBounds_AVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
 	}
 }
 
-// More jobs are due than a claim takes: the rest stand in the ready list, and a
-// job that becomes pending after them comes after them.
+// If more jobs are due than a claim takes, the rest go to the ready list, before jobs
+// that become pending later.
 func TestBounds_DueJobsThatAClaimSawKeepTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -327,7 +326,7 @@ func TestBounds_ManyLeasesAreReclaimedAndRetiredInSteps(t *testing.T) {
 		renew("dying", at(50))
 		renew("w", at(100))
 		seen := make(map[string]bool)
-		// The second worker runs out while the first one's leases are looked for.
+		// The second worker's leases run out while Reclaim searches for those of the first.
 		for calls, now := 0, at(100); ; calls, now = calls+1, at(120) {
 			got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: now, Worker: "w", Queues: []string{"q"}, Max: 700})
 			if err != nil || len(got.Jobs) > 700 || calls > 20 {

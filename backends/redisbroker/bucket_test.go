@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The scripts count rates as broker.Bucket does, to the microsecond and the job, up to
-// the largest rates that a policy may have.
+// The scripts count rates exactly as broker.Bucket does, up to the largest rates that a
+// policy may have.
 func TestBucket_ScriptsCountAsTheBrokerDoes(t *testing.T) {
 	t.Parallel()
 	part, err := expand("lib/bucket.lua", make(map[string]bool))
@@ -44,7 +44,7 @@ return {int(free), int(till or 0), bucket_text(b)}`
 	if len(rates) < 100 {
 		t.Errorf("only %d rates are valid", len(rates))
 	}
-	// The largest that are valid: one more job, or one more of the burst, is refused.
+	// The largest valid rates: one more job, or one more of the burst, is refused.
 	for _, per := range []time.Duration{1, 2, 3, 999_999, 1_000_000, 1 << 26, 86_400_000_000} {
 		for _, shape := range []func(n int64) broker.Rate{
 			func(n int64) broker.Rate { return broker.Rate{Jobs: 1 + n, Per: per * time.Microsecond} },
@@ -72,16 +72,16 @@ return {int(free), int(till or 0), bucket_text(b)}`
 			case 1:
 				now -= r.Int64N(3*per + 1)
 			case 2, 3:
-				now = cmp.Or(opens, now) // when the next may start, as was told; and just before
+				now = cmp.Or(opens, now) // when the next job may start by the last answer; and just before
 			case 4, 5:
 				now = cmp.Or(opens, now+1) - 1
 			case 6:
-				now = max(now, b.At+per-1+r.Int64N(3)) // where the times of a bucket are carried over
-			case 7: // where one more is free, and just before
+				now = max(now, b.At+per-1+r.Int64N(3)) // where a bucket carries over to the next period
+			case 7: // when one more is free, and just before
 				k := r.Int64N(3*rate.Jobs + 1)
 				now = max(now, b.At+(k*per+rate.Jobs-1)/rate.Jobs-r.Int64N(2))
 			}
-			now = max(1, min(now, most-1-3*per)) // times are below 2^53 µs, too, which is in the year 2255
+			now = max(1, min(now, most-1-3*per)) // times, too, are below 2^53 µs, which is in the year 2255
 			at := b
 			free, next := b.Free(rate, now)
 			got, err := c.Eval(t.Context(), source, nil, now, stored, rate.Jobs, per, rate.Burst).StringSlice()

@@ -15,12 +15,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// drawnAt is a job under a ULID of that time.
+// drawnAt returns a job whose ID is a ULID of that time.
 func drawnAt(queue string, at time.Time) broker.NewJob {
 	return job(queue, ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String())
 }
 
-// filled says how many jobs each bucket of a queue holds, but for empty ones.
+// filled returns how many jobs each bucket of a queue holds, without empty ones.
 func filled(t *testing.T, c *redis.Client, q *queue) map[string]int {
 	t.Helper()
 	held := make(map[string]int)
@@ -36,8 +36,8 @@ func filled(t *testing.T, c *redis.Client, q *queue) map[string]int {
 	return held
 }
 
-// Jobs that are drawn at about the same time are in one bucket, whichever way
-// they took, and leave none behind. A batch may hold jobs of many.
+// Jobs with IDs of about the same time are in one bucket, however they are enqueued, and
+// settles leave no body there. A batch may have jobs of many buckets.
 func TestBuckets_JobsThatComeTogetherAreInOneBucket(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -46,7 +46,7 @@ func TestBuckets_JobsThatComeTogetherAreInOneBucket(t *testing.T) {
 	q := b.queue("q")
 	begun := time.UnixMilli(1_800_000_000_000 / 1024 * 1024) // a second of ULIDs
 	var batch []broker.NewJob
-	for i := range 90 { // three times: before and after a slice's end, and a second later
+	for i := range 90 { // IDs of three times: two in one second but in different buckets, and one a second later
 		batch = append(batch, drawnAt("q", begun.Add([]time.Duration{0, 130 * time.Millisecond, 1024 * time.Millisecond}[i/10%3])))
 	}
 	number := int64(0)
@@ -140,7 +140,7 @@ func TestBuckets_ABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
 	}
 }
 
-// A call that names all its jobs is given the buckets that these are in: each
+// A call that names all its jobs gets only the buckets that these are in, since each
 // key costs the server as much as a job.
 func TestBuckets_ACallIsGivenTheBucketsItNeeds(t *testing.T) {
 	t.Parallel()
@@ -227,8 +227,8 @@ func TestBuckets_MixedBucketsAreNoticed(t *testing.T) {
 	}
 }
 
-// A queue that lost all but its key p is not made anew by a program that assumes
-// another number of buckets: others would go on to store by that key.
+// A program that assumes another number of buckets does not create a queue of which only
+// the key p is left: other programs would continue to store by that key.
 func TestBuckets_AQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -246,8 +246,8 @@ func TestBuckets_AQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	}
 }
 
-// A job in a wrong bucket whose turn is gone, as a claim that does not find a body
-// drops it, is put right by one examination, whichever way its bucket lies.
+// One examination repairs a job that is in a wrong bucket, before or behind the right one,
+// and without a ready entry, which a claim drops if it does not find the body.
 func TestBuckets_AJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -277,8 +277,8 @@ func TestBuckets_AJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
 	}
 }
 
-// A record that was damaged by hand says nothing of where bodies are. Nothing is
-// stored then, and nothing claimed.
+// If a damaged record does not say how many buckets there are, nothing is stored, and
+// nothing claimed.
 func TestBuckets_ARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -303,8 +303,8 @@ func TestBuckets_ARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
 	}
 }
 
-// Most buckets of most queues are empty, and an examination goes over many of
-// them in a step.
+// Most buckets of most queues are empty, so an examination looks at many of them in one
+// step.
 func TestBuckets_AnExaminationOfAShortQueueTakesFewSteps(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

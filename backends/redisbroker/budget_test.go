@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// kept stores jobs that are done and whose records lapse after a minute.
+// kept stores completed jobs whose records lapse after a minute.
 func kept(t *testing.T, b *Broker, payload string, ids ...string) {
 	t.Helper()
 	var jobs []broker.NewJob
@@ -65,7 +65,7 @@ func TestBudget_OneLargeJobDoesNotSlowPruning(t *testing.T) {
 	}
 }
 
-// Large records are removed a few at a time, by whichever limit they go.
+// Large records are removed a few at a time, whichever limit removes them.
 func TestBudget_PruningReadsNoMoreThanItsBytes(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]broker.PolicyRequest{
@@ -96,8 +96,8 @@ func TestBudget_PruningReadsNoMoreThanItsBytes(t *testing.T) {
 	}
 }
 
-// However many queues a claim is of, it makes hardly more due jobs pending than it
-// leases, and all the due jobs come out in the end, in order.
+// A claim of many queues makes few more due jobs pending than it leases, and in the end
+// all due jobs are claimed, in order.
 func TestBudget_AClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -151,8 +151,8 @@ func TestBudget_AClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 	}
 }
 
-// A page is as long as it is asked for, unless what it reads is large, whatever
-// the queue once held; no job is left out or shown twice then.
+// A page is as long as requested unless its jobs are large, whatever the queue once
+// held. A shorter page leaves out no job and shows none twice.
 func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 	t.Parallel()
 	const large, small = 20, 300
@@ -258,8 +258,8 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 	}
 }
 
-// Turns of deleted jobs are swept out of the ready lists, also where nobody
-// claims; what is left comes out in order.
+// Prune sweeps the entries of deleted jobs out of the ready lists, also if nobody claims;
+// the other jobs are claimed in order.
 func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -289,7 +289,7 @@ func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	enqueue(t, b, job("q", all[1])) // under the ID of one that was deleted: it stands in line twice
+	enqueue(t, b, job("q", all[1])) // has the ID of a deleted job, so the ready list has its entry twice
 	left = append(left, all[1])
 	for calls, more := 0, true; more; calls++ {
 		if more = pruned(t, b, 500).More; calls > 100 {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// selfSigned is a certificate for a test's own server.
+// selfSigned returns a certificate for a test's own server.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// words counts the words of all commands sent: names, keys and arguments.
+// words counts the words of all commands sent: command names, keys and arguments.
 type words struct{ n atomic.Int64 }
 
 func (w *words) DialHook(next redis.DialHook) redis.DialHook {
@@ -117,8 +117,8 @@ func shares(queues ...string) (all []broker.Share) {
 	return all
 }
 
-// What is noted of a queue that has nothing is believed for some seconds: so a token
-// that was taken by somebody who died costs no more.
+// A hint that a queue has nothing is believed for some seconds only. So a token lost with
+// a claim that died delays jobs by no more than that.
 func TestClaim_NotesOfQuietQueuesLapse(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -138,8 +138,8 @@ func TestClaim_NotesOfQuietQueuesLapse(t *testing.T) {
 	}
 }
 
-// A claim that waits for many queues asks the one that called, and still knows when
-// jobs of the others are due.
+// A claim that waits for many queues asks the one whose token woke it, and still knows
+// when jobs of the others are due.
 func TestWait_OfManyQueuesAsksTheOneThatCalled(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -182,7 +182,7 @@ func TestWait_OfManyQueuesAsksTheOneThatCalled(t *testing.T) {
 	}
 }
 
-// servesMany is a broker and a worker in n queues.
+// servesMany returns a broker with a worker in n queues, and a counter of its calls.
 func servesMany(t *testing.T, n int) (*Broker, []string, *sent) {
 	t.Helper()
 	b := open(t, client(t))
@@ -193,7 +193,7 @@ func servesMany(t *testing.T, n int) (*Broker, []string, *sent) {
 	return b, queues, count
 }
 
-// claimNow claims jobs, up to as many of each queue.
+// claimNow claims up to most jobs, from any of the queues.
 func claimNow(t *testing.T, b *Broker, most int, queues ...string) broker.Claimed {
 	t.Helper()
 	req := waitFor("w", 0, queues...)
@@ -208,8 +208,8 @@ func claimNow(t *testing.T, b *Broker, most int, queues ...string) broker.Claime
 	return got
 }
 
-// While nothing is known of queues, more of them are asked at a time, and while most of
-// them have jobs, nothing is looked at before.
+// While nothing is known of queues, each round asks more of them; while most of them have
+// jobs, claims skip the look.
 func TestClaim_OfManyQueuesTakesFewRounds(t *testing.T) {
 	t.Parallel()
 	b, queues, count := servesMany(t, 120)
@@ -233,7 +233,7 @@ func TestClaim_OfManyQueuesTakesFewRounds(t *testing.T) {
 	}
 }
 
-// However many jobs a claim asks for, one call is of so many queues at most.
+// However many jobs a claim asks for, one call asks mostAsked queues at most.
 func TestClaim_OfManyQueuesAsksSomeAtATime(t *testing.T) {
 	t.Parallel()
 	b, queues, count := servesMany(t, 2*mostAsked)
@@ -255,12 +255,12 @@ func TestClaim_OfManyQueuesAsksSomeAtATime(t *testing.T) {
 	}
 }
 
-// A claim that is at a bound of a call, as that of void turns, does not go on with queues
-// behind the one that has more.
+// A claim that reaches a bound of a call, such as that of void entries, does not go on with
+// queues behind the one that has more.
 func TestClaim_OfManyQueuesKeepsToTheirOrder(t *testing.T) {
 	t.Parallel()
 	b, queues, _ := servesMany(t, 30)
-	claimNow(t, b, 10, queues...) // all are noted as empty
+	claimNow(t, b, 10, queues...) // leaves hints that all are empty
 	var jobs []broker.NewJob
 	var refs []broker.Ref
 	for i := range 1200 {
@@ -289,7 +289,7 @@ func TestClaim_OfManyQueuesKeepsToTheirOrder(t *testing.T) {
 	}
 }
 
-// A call that failed is the last one of its claim: a store that does not answer is asked once.
+// A claim ends with the first call that fails: it asks a store that does not answer once.
 func TestClaim_OfManyQueuesEndsWithACallThatFails(t *testing.T) {
 	t.Parallel()
 	b, queues, count := servesMany(t, 20)
@@ -306,7 +306,7 @@ func TestClaim_OfManyQueuesEndsWithACallThatFails(t *testing.T) {
 	}
 }
 
-// A worker that is over learns so though all its queues are known to have nothing.
+// A claim of a worker that has ended fails, even if all its queues are known to have nothing.
 func TestClaim_OfManyQuietQueuesTellsThatTheWorkerIsOver(t *testing.T) {
 	t.Parallel()
 	b, queues, _ := servesMany(t, 20)
@@ -320,7 +320,7 @@ func TestClaim_OfManyQuietQueuesTellsThatTheWorkerIsOver(t *testing.T) {
 	}
 }
 
-// In a Cluster a claim ends after some rounds, whatever each of them brought.
+// In a Cluster a claim ends after maxRounds rounds, whatever they returned.
 func TestCluster_AClaimOfManyQueuesIsBounded(t *testing.T) {
 	t.Parallel()
 	b := open(t, clusterClient(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A slot without keys changes its node behind the broker's back.
+// A slot without keys moves to another node without the broker's knowledge.
 func TestCluster_AQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
 	t.Parallel()
 	c := clusterClient(t)
@@ -57,7 +57,7 @@ func TestCluster_AQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
 	t.Fatal("no slot without keys was found")
 }
 
-// Shares are served in order over several nodes, and Max is never exceeded.
+// A claim over several nodes serves its shares in order, and never exceeds Max.
 func TestCluster_ClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
 	t.Parallel()
 	b := open(t, clusterClient(t))
@@ -91,7 +91,7 @@ func TestCluster_ClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
 	}
 }
 
-// What one node gave is not withheld because another did not answer.
+// A claim returns one node's jobs even if another node did not answer.
 func TestCluster_JobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	b := open(t, clusterClient(t))

@@ -24,8 +24,8 @@ func TestConformance_OnAServer(t *testing.T) {
 	onServer(t, Config{})
 }
 
-// What other configurations are checked for in each run of the tests; all of the suite
-// would take longer than everything else together.
+// The groups of the suite that each test run checks with other configurations. The whole
+// suite would take longer than everything else together.
 var (
 	bodiesGroups = []string{"Claim", "Enqueue", "Settle", "Data", "Find", "Edit", "Examine"}
 	nodesGroups  = []string{"Claim", "Many", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Operate"}
@@ -34,7 +34,7 @@ var (
 
 func TestConformance_OnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
-	onServer(t, Config{Buckets: 1}, bodiesGroups...) // and with looks at the second queue of a claim: see place
+	onServer(t, Config{Buckets: 1}, bodiesGroups...) // place makes claims of two queues look first
 }
 
 func onServer(t *testing.T, config Config, groups ...string) {
@@ -59,10 +59,9 @@ func TestConformance_OnACluster(t *testing.T) {
 	}, nodesGroups...)
 }
 
-// hasty does not wait. Closing the connection of a claim that waits makes a
-// server forget the claim; miniredis, which has no CLIENT UNBLOCK either, runs
-// it all the same, for nobody. So waiting cannot be relied on there, and the
-// suite checks that it is declined.
+// hasty does not wait. A server forgets a waiting claim whose connection is closed, but
+// miniredis, which has no CLIENT UNBLOCK either, still runs it and loses the jobs. So
+// claims cannot wait there, and the suite checks that waits are declined.
 type hasty struct{ broker.Broker }
 
 func (h hasty) Limits() broker.Limits {
@@ -78,8 +77,8 @@ func (h hasty) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claim
 	return h.Broker.Claim(ctx, req)
 }
 
-// Miniredis lacks what two parts of the suite need, and nothing else: the
-// waiting that hasty declines, and a list of connections to sever.
+// Miniredis passes the suite without two parts, which need waiting claims, see hasty,
+// and a list of connections to close.
 func TestConformance_OnMiniredis(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
@@ -104,7 +103,7 @@ func placeName(tb conformance.TB) string {
 	return testenv.Name(named)
 }
 
-// place is an empty place for jobs: a prefix of its own.
+// place returns an empty store: a prefix of its own.
 func place(tb conformance.TB, prefix string, config Config, client redis.UniversalClient) *conformance.Store {
 	tb.Cleanup(func() { _ = client.Close() })
 	config.Prefix = prefix
@@ -168,7 +167,7 @@ func eachServer(client redis.UniversalClient, f func(*redis.Client) error) error
 	return fmt.Errorf("a %T", client)
 }
 
-// bounce closes the connections with a client name.
+// bounce closes the connections that have a client name.
 func bounce(tb conformance.TB, client redis.UniversalClient, name string) {
 	ctx := context.Background()
 	err := eachServer(client, func(node *redis.Client) error {
@@ -193,7 +192,7 @@ func bounce(tb conformance.TB, client redis.UniversalClient, name string) {
 // filler is the entry that keeps a structure out of its compact form.
 var filler = strings.Repeat("\x00", 65)
 
-// dump shows the keys of a prefix and what is in them.
+// dump returns the keys of a prefix and their contents as text.
 func dump(client redis.UniversalClient, prefix string) string {
 	var out strings.Builder
 	err := walk(client, prefix, func(node *redis.Client, key, kind string) error {

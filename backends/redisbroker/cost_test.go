@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// trips counts round trips: a command or a pipeline is one.
+// trips counts round trips: each command or pipeline is one.
 type trips struct{ n atomic.Int64 }
 
 func (c *trips) DialHook(next redis.DialHook) redis.DialHook {
@@ -31,7 +31,7 @@ func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() != "hello" && cmds[0].Name() != "client" { // of a new connection
+		if cmds[0].Name() != "hello" && cmds[0].Name() != "client" { // those set up a new connection
 			c.n.Add(1)
 		}
 		return next(ctx, cmds)
@@ -129,8 +129,8 @@ func TestCost_RoundTripsPerCall(t *testing.T) {
 	}
 }
 
-// Allocations of a batch of 100; most of what a claim allocates are the jobs
-// that it returns. Under the race detector pools forget some of what they hold.
+// Allocations of a batch of 100. Most allocations of a claim are the jobs that it
+// returns. Under the race detector pools drop some of their objects.
 func TestCost_AllocationsPerBatch(t *testing.T) {
 	const batch = 100
 	b := open(t, client(t))
@@ -167,7 +167,7 @@ func TestCost_AllocationsPerBatch(t *testing.T) {
 	}
 }
 
-// calls is how often a server has run each command.
+// calls returns how often a server has run each command.
 func calls(t *testing.T, c *redis.Client) map[string]int {
 	t.Helper()
 	text, err := c.Info(t.Context(), "commandstats").Result()
@@ -211,7 +211,7 @@ func TestCost_AnIdleWorkerCostsNextToNothing(t *testing.T) {
 		idle()
 	}
 	after := calls(t, c)
-	// The wait with a claim behind it, and no look before.
+	// Each wait sends one claim, behind it, and none before.
 	if n := after["cmdstat_evalsha"] - before["cmdstat_evalsha"]; n != waits {
 		t.Errorf("%d waits: got %d script calls, want as many", waits, n)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The caller writes into a body what it takes the store's time to be. A clock
-// that was set back or forth meanwhile makes it wrong, which a single job does
-// but their place in line do not notice for a second.
+// The broker writes its estimate of the store's time into a body. After a change of a
+// clock the estimate is wrong, until it is too old to be used without a check.
 func TestCreated_TheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {
@@ -23,7 +22,7 @@ func TestCreated_TheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 				for i := range n {
 					jobs = append(jobs, job("q", fmt.Sprint("j", i)))
 				}
-				first := job("q", "first") // tells the time, after which a guess can be made
+				first := job("q", "first") // its answer has the time, for estimates
 				if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{first}}); err != nil {
 					t.Fatal(err)
 				}

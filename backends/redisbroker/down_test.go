@@ -57,7 +57,7 @@ func TestDown_EveryCallSaysThatTheStoreIsDown(t *testing.T) {
 	b := openAs(t, c, Config{})
 	register(t, b, "w", "q")
 	server.Kill()
-	// The first call on a connection that was lost finds out in the middle.
+	// The first call on a lost connection finds that out only after it was sent.
 	_, _ = b.Ping(t.Context())
 
 	start := time.Now()
@@ -83,7 +83,7 @@ func TestDown_EveryCallSaysThatTheStoreIsDown(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing is the worst of all.
+// The server accepts connections and never answers.
 func TestDown_EveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,7 +184,7 @@ func TestDown_ErrorsAreToldApart(t *testing.T) {
 	}
 }
 
-// redisError is an error that a server answered.
+// redisError is an error in a server's answer.
 type redisError string
 
 func (e redisError) Error() string { return string(e) }

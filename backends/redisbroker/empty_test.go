@@ -51,7 +51,7 @@ func TestQueue_AnEmptyOneIsSmall(t *testing.T) {
 	}
 }
 
-// A process that has to do with very many queues holds little of each, and forgets those that it does not use.
+// A process that names very many queues remembers little of each, and forgets those that it does not use.
 func TestQueue_TakesLittleOfAProcess(t *testing.T) {
 	b := open(t, client(t))
 	queues := names("queue-of-a-tenant", 2000)

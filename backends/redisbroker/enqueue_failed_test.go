@@ -12,14 +12,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// parted loses the answer to the first call of a pipeline, and has the server
-// refuse the others.
+// parted loses the answer to the first call of a pipeline, and answers the others with
+// the refusal of a full server.
 type parted struct {
 	redis.Hook
 	armed bool
 }
 
-// full is the refusal of a server without memory.
+// full is the refusal of a server without free memory.
 type full struct{}
 
 func (full) Error() string { return "OOM command not allowed when used memory > 'maxmemory'" }
@@ -42,8 +42,8 @@ func (p *parted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The calls of one request fail each in their own way. Who is told that a job was
-// not stored sends it again as another.
+// The calls of one request fail differently. Each job must have the error of its own call,
+// since a caller that learns that a job was not stored may enqueue it under another ID.
 func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnCall(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

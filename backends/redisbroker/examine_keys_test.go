@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// keyCorruptions are those of what leads to jobs by their keys, and of their limits.
+// keyCorruptions returns the corruptions of the structures for keys: entries, indexes and limits.
 func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []examinetest.Corruption {
 	return []examinetest.Corruption{
 		{Name: "the line of a key is gone", Want: []string{"job-without-place keyed", "key-count-differs tenant"},
@@ -60,8 +60,8 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 	}
 }
 
-// A key that claims have yet to look at again is no mistake, and one that may start a
-// job again has a turn: also while the queue is paused.
+// Also while the queue is paused, a key that claims still have to look at again is no
+// finding, and one that may start a job again is in a ring.
 func TestExamine_KeysOfAPausedQueue(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -89,11 +89,11 @@ func TestExamine_KeysOfAPausedQueue(t *testing.T) {
 	keyed("b1", "b")
 	claimAt(t, b, at(0), "w", 9, "q")
 	keyed("a2", "a")
-	policy(broker.PolicyRequest{Paused: &yes}) // a is to be looked at
+	policy(broker.PolicyRequest{Paused: &yes}) // claims have to look at a again
 	keyed("b2", "b")
 	keyed("c1", "c")
 	policy(broker.PolicyRequest{Key: "c", Paused: &no})
-	policy(broker.PolicyRequest{KeyMaxActive: &five}) // and b, when that was done
+	policy(broker.PolicyRequest{KeyMaxActive: &five}) // and at b, after a
 	policy(broker.PolicyRequest{Paused: &no})
 	claimed := 0
 	for more := true; more; {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// Whatever a job ends with, the queue's record knows how large its head became.
+// However a job ends, the queue's record knows how large its head has become.
 func TestBroker_ExaminesJobsWithLargeEndsWithoutFindings(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -47,8 +47,7 @@ func TestBroker_ExaminesJobsWithLargeEndsWithoutFindings(t *testing.T) {
 	}
 }
 
-// One large job in a queue's past does not make its examination take a step for
-// every few jobs.
+// After one large job, an examination of a queue still takes many small jobs in a step.
 func TestBroker_ExaminesSmallJobsInLargeStepsBesideALargeOne(t *testing.T) {
 	t.Parallel()
 	c := client(t)

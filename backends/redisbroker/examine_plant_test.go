@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// planting corrupts the queue of a population by plain commands.
+// planting corrupts the queue of a population with plain commands.
 type planting struct {
 	testing.TB
 	client *redis.Client
@@ -42,19 +42,19 @@ func (p *planting) get(key, field string) string {
 	return v
 }
 
-// lease gives an active job another lease, of the same index.
+// lease gives an active job another lease, with the same index.
 func (p *planting) lease(id, lease string) {
 	p.Helper()
 	_, index, _ := strings.Cut(p.get("a", id), "\n")
 	p.do("hset", "a", id, lease+"\n"+index)
 }
 
-// bucket is the key of the bucket that has a job's body.
+// bucket returns the key of the bucket that has a job's body.
 func (p *planting) bucket(id string) string {
 	return "b" + strconv.Itoa(slotOf(id)%p.b.queue(examinetest.Queue).buckets)
 }
 
-// forget removes a job's body and what is not an entry of it.
+// forget removes a job's body, head and members in the sets of keys. Its entries stay.
 func (p *planting) forget(id string) {
 	p.Helper()
 	p.do("hdel", p.bucket(id), id)
@@ -73,12 +73,12 @@ func (p *planting) suppress(id string) {
 	}
 }
 
-// planter wraps a plant of this package for the table.
+// planter adapts a corruption of this package to the table's type.
 func planter(c *redis.Client, plant func(*planting)) func(testing.TB, broker.Broker) {
 	return func(tb testing.TB, b broker.Broker) { plant(&planting{tb, c, b.(*Broker)}) }
 }
 
-// soon is a time in the life of a population, as scores are.
+// soon is a time in the life of a population, in the form of a score.
 var soon = examinetest.Start.Add(time.Hour).UnixMicro()
 
 func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {

@@ -69,7 +69,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	}
 	examine := func(fix bool) (found []broker.Finding, records int) {
 		found, err := examinetest.All(t.Context(), b, broker.ExamineRequest{Now: at(1), Limit: 1000, Fix: fix}, func(step broker.Examined) {
-			// The server's scan may give some records more than it was asked for.
+			// The server's scan may return a few more records than requested.
 			if records += step.Records; step.Records > 1000 {
 				t.Errorf("a step of part %q looked at %d records, want 1000 at most", step.Part, step.Records)
 			}
@@ -82,7 +82,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	if found, records := examine(false); len(found) > 0 || records < 2*jobs {
 		t.Errorf("found %+v in %d records", found, records)
 	}
-	// What happens when somebody deletes the line of a queue.
+	// Delete a ready list.
 	base := baseOf(b.config.Prefix, "q")
 	if err := c.Del(t.Context(), base+"r2").Err(); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	}
 }
 
-// Two examinations that repair at once, step by step in turn, repair a job once.
+// Two examinations that repair at the same time, in alternate steps, repair a job once.
 func TestExamine_TwoExaminationsRepairAJobOnce(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -143,7 +143,7 @@ func TestExamine_TwoExaminationsRepairAJobOnce(t *testing.T) {
 	}
 }
 
-// A step may be asked of another process than the one before.
+// A step may run in another process than the one before.
 func TestExamine_AnExaminationGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -214,8 +214,8 @@ func TestExamine_ServersThatLoseJobsAreFound(t *testing.T) {
 	}
 }
 
-// A user that may do no more than read finds everything; what the server does
-// not tell is not checked.
+// A user with read access only finds everything, except what the server does not show to
+// that user.
 func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	t.Parallel()
 	admin := client(t)

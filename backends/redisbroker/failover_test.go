@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
-// group is a group with sentinels, a client of it, and clients of its servers.
+// group returns a group with Sentinels, a client of it, and clients of its servers.
 func group(t testing.TB) (g *servers.Group, client, master, replica *redis.Client) {
 	t.Helper()
 	g = testenv.PrivateRedisGroup(t)
@@ -36,8 +36,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// After a failover nothing is sent to the old master any more, whichever
-// connection it would take, though that would accept it: it would be lost.
+// After a failover nothing is sent to the old master on any connection: it would accept
+// the writes, which would then be lost.
 func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	g, client, old, promoted := group(t)
@@ -97,8 +97,8 @@ func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 	}
 }
 
-// With Config.Replicas a job is accepted once the replicas have it. What they do
-// not acknowledge is stored all the same, so that the error leaves it open.
+// With Config.Replicas a job is accepted once the replicas have it. A job that they do not
+// acknowledge is stored in the master, so the error leaves open whether it was stored.
 func TestFailover_NewJobsAreAcknowledgedByReplicas(t *testing.T) {
 	t.Parallel()
 	_, grouped, _, replica := group(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A listing whose jobs are deleted page by page shows all, although the hashes that it
-// reads shrink meanwhile.
+// A listing whose jobs are deleted page by page shows all of them, although the hashes
+// that it reads shrink.
 func TestFind_ShowsAllJobsWhileTheyAreDeleted(t *testing.T) {
 	t.Parallel()
 	const n = 1000

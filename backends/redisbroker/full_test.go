@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// A store without memory left takes no more jobs, and everything that ends jobs
-// or keeps workers alive still works: so it drains.
+// A store without free memory refuses new jobs, but everything that ends jobs or keeps
+// workers alive still works, so that it drains.
 func TestFull_AFullStoreDrains(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)

@@ -16,12 +16,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// Each group of a prefix has a slot of its own in another sixteenth of a Cluster, which
-// the server computes as we do; the slots of a queue differ by prefix.
+// Each group of a prefix has its slot in another sixteenth of a Cluster, and the server
+// computes the same slot as we do. The slot of a queue differs by prefix.
 func TestGroups_LieEvenlyOverACluster(t *testing.T) {
 	t.Parallel()
 	c := clusterClient(t)
-	of := make(map[string]int) // where a queue is, by prefix
+	of := make(map[string]int) // the slot of a queue, by prefix
 	for _, prefix := range []string{"jobs", "north", "south", strings.Repeat("long", 32)} {
 		var parts []int
 		for n, tag := range tagsOf(prefix) {
@@ -61,8 +61,8 @@ func TestKeys_TellTheirQueue(t *testing.T) {
 	}
 }
 
-// waitersOf are a client's connections that wait or have waited last, on all nodes, and
-// whether they do.
+// waitersOf returns the connections of a client, to all nodes, whose last command was a wait;
+// whether each still waits; and how many do.
 func waitersOf(t *testing.T, c redis.UniversalClient, name string) (waits map[string]bool, blocked int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -88,7 +88,7 @@ func waitersOf(t *testing.T, c redis.UniversalClient, name string) (waits map[st
 }
 
 // In a Cluster a claim of many queues looks at them by groups, asks those that have
-// something, and waits for all on a connection for each group.
+// something, and waits for all of them on one connection per group.
 func TestCluster_ClaimOfManyQueues(t *testing.T) {
 	t.Parallel()
 	name := testenv.Name(t)
@@ -183,7 +183,7 @@ func TestCluster_ClaimOfManyQueues(t *testing.T) {
 		}
 	}
 
-	// As a server does that has nothing to do.
+	// Wait repeatedly, like an idle server.
 	before, _ := waitersOf(t, c, name)
 	for range 3 {
 		wait := req

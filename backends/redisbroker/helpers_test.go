@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// client is a client of the shared test server, with a name of its own.
+// client returns a client of the shared test server, with a name of its own.
 func client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	o, err := redis.ParseURL(testenv.Redis(tb))
@@ -25,7 +25,7 @@ func client(tb testing.TB) *redis.Client {
 	return c
 }
 
-// clusterClient is a client of the shared test Cluster.
+// clusterClient returns a client of the shared test Cluster.
 func clusterClient(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(tb), ClientName: testenv.Name(tb)})
@@ -33,7 +33,7 @@ func clusterClient(tb testing.TB) *redis.ClusterClient {
 	return c
 }
 
-// open makes a broker with a prefix of its own.
+// open returns a broker with a prefix of its own.
 func open(tb testing.TB, client redis.UniversalClient) *Broker {
 	tb.Helper()
 	return openAs(tb, client, Config{Prefix: testenv.Name(tb)})
@@ -53,7 +53,7 @@ func openAs(tb testing.TB, client redis.UniversalClient, config Config) *Broker 
 	return b
 }
 
-// at is a virtual time, n seconds into the tests'.
+// at returns a virtual time, n seconds after the start of the tests' time.
 func at(n int) time.Time { return time.Unix(1_800_000_000+int64(n), 0).UTC() }
 
 func job(queue, id string) broker.NewJob {
@@ -74,8 +74,8 @@ func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {
 	}
 }
 
-// outcomes are the errors of the jobs of an Enqueue, which tells one that all have
-// instead of receipts.
+// outcomes returns the error of each job of an Enqueue, which returns either receipts or
+// one error for all jobs.
 func outcomes(jobs []broker.NewJob, receipts []broker.Receipt, err error) []error {
 	all := make([]error, len(jobs))
 	for i := range all {
@@ -107,7 +107,7 @@ func claimAt(tb testing.TB, b *Broker, now time.Time, worker string, max int, qu
 	return got
 }
 
-// accept enqueues jobs at the store's own time, and each must be accepted.
+// accept enqueues jobs at the store's own time, and checks that each is accepted.
 func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
 	t.Helper()
 	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
@@ -121,5 +121,5 @@ func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
 	}
 }
 
-// bucket is the key of the bucket for a slot.
+// bucket returns the key of the bucket for a slot.
 func (q *queue) bucket(slot int) string { return q.base + q.bucketName(slot) }

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// entries counts what a key holds, without the guards that every queue has.
+// entries counts the entries of a key, without guards.
 func entries(client *redis.Client, key, kind string) (n int, err error) {
 	ctx := context.Background()
 	switch kind {
@@ -55,7 +55,7 @@ func TestKeys_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What stays: the queue's record, its place in the list, the fences of marks.
+			// These stay: the queue's record, its name in the list, the fences of marks.
 			for key := range left {
 				if key == "queues" || strings.HasSuffix(key, "}:q:m") || strings.HasSuffix(key, "}:q:p64") ||
 					strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
@@ -106,8 +106,8 @@ func TestKeys_GuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 	}
 }
 
-// A program that does not know the key o leaves a held job alone, because its
-// lease is nobody's that could settle it, retire or run out.
+// A program that does not know the key o leaves a held job alone, since its lease is of no
+// worker that could settle it, retire or run out.
 func TestKeys_AHeldJobIsLeasedToNobody(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -181,8 +181,8 @@ func TestKeys_AKeyOfSomethingElseIsNeverTouched(t *testing.T) {
 	}
 }
 
-// A job that was retried has a head, which goes with the job, whichever way its
-// end is written.
+// A job that was retried has a head, which is removed with the job, whatever its options
+// and its outcome.
 func TestKeys_TheHeadOfAJobGoesWithIt(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -209,7 +209,7 @@ func TestKeys_TheHeadOfAJobGoesWithIt(t *testing.T) {
 	}
 }
 
-// The set of active jobs with a key is not searched by scans after a claim of many.
+// After a claim of many jobs with a key, look-ups in the set of active jobs are no scans.
 func TestKeys_ManyActiveJobsWithAKeyAreFoundWithoutAScan(t *testing.T) {
 	t.Parallel()
 	c := client(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A claim that needs no look says what the time is now, and not what it was then:
-// a wait that counts from then would end late.
+// A claim that need not ask returns the time now, not that of the last claim: a wait that
+// counts from the last claim would end late.
 func TestWait_AClaimThatNeedsNoLookKnowsTheTime(t *testing.T) {
 	t.Parallel()
 	var q lastClaim
@@ -33,7 +33,7 @@ func TestWait_FewIdleConnectionsAreKept(t *testing.T) {
 	if n := len(b.waiters.idle); n != maxIdleWaiters {
 		t.Errorf("%d connections are kept, want %d", n, maxIdleWaiters)
 	}
-	for range 5 { // nodes, of a Cluster that changes
+	for range 5 { // nodes of a Cluster that changes
 		node := redis.NewClient(b.store.single.Options())
 		t.Cleanup(func() { _ = node.Close() })
 		for range maxIdleWaiters {
@@ -45,7 +45,7 @@ func TestWait_FewIdleConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// A token for each job would have as many claims end in vain.
+// If each job left a token, as many claims would end without a job.
 func TestWait_OneTokenIsLeftWhateverWakes(t *testing.T) {
 	t.Parallel()
 	c := client(t)

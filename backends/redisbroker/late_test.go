@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// slow is a network that holds answers back while it is told to.
+// slow is a network that holds back answers until the channel hold, if there is one, is closed.
 type slow struct {
 	mu   sync.Mutex
 	hold chan struct{} // closed to let answers through
@@ -45,8 +45,8 @@ func (c slowConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What a claim leased after its caller had gone is put back as soon as the
-// answer is there.
+// Jobs that a claim leased after its caller had gone are put back as soon as the answer
+// arrives.
 func TestLate_JobsOfAClaimThatIsAnsweredTooLateAreReleased(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *Broker) error{
@@ -92,7 +92,7 @@ func TestLate_JobsOfAClaimThatIsAnsweredTooLateAreReleased(t *testing.T) {
 			}
 			network.set(nil)
 			close(gate)
-			if err := b.Close(); err != nil { // waits for what the call left to do
+			if err := b.Close(); err != nil { // waits until the jobs are put back
 				t.Fatal(err)
 			}
 

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// life runs every method, every outcome and every operation over one queue, in
-// virtual time, until no job is left. Tests look at what it did to the store.
+// life runs every method, every outcome and every operation on one queue, in virtual
+// time, until no job is left. Tests then check the store.
 type life struct {
 	t      *testing.T
 	b      *Broker
@@ -50,7 +50,7 @@ func (l *life) policies() {
 	}
 }
 
-// flow limits keys, changes the limits while jobs are kept back, and lifts them.
+// flow limits keys, changes the limits while they hold back jobs, and removes them.
 func (l *life) flow() {
 	set := func(r broker.PolicyRequest) {
 		r.Queue = l.queue
@@ -98,7 +98,7 @@ func (l *life) flow() {
 	}
 }
 
-// outcomes ends jobs of all kinds in all ways.
+// outcomes settles jobs of all kinds with all outcomes.
 func (l *life) outcomes() {
 	var jobs []broker.NewJob
 	for i := range 20 {
@@ -153,7 +153,7 @@ func (l *life) uniqueness() {
 	l.meetings()
 }
 
-// meetings has jobs replace others, push out their time and wait behind them.
+// meetings enqueues jobs that replace others, postpone them, and wait behind them.
 func (l *life) meetings() {
 	for i, after := range []time.Duration{0, time.Minute} {
 		meet := func(id string, conflict broker.UniqueConflict) {
@@ -200,7 +200,7 @@ func (l *life) operations() {
 	l.operate(broker.Operation{Kind: broker.OpDelete}, "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7")
 }
 
-// moves holds, edits, restores, and brings a job back.
+// moves holds, edits and restores jobs, and brings one back.
 func (l *life) moves() {
 	var jobs []broker.NewJob
 	for i := range 8 {
@@ -297,7 +297,7 @@ func (l *life) marks() {
 	}
 }
 
-// examine finds nothing, in every part of the store.
+// examine checks that an examination of the whole store finds nothing.
 func (l *life) examine() {
 	l.t.Helper()
 	for _, f := range examinetest.Examine(l.t, l.b, broker.ExamineRequest{Now: at(105)}) {
@@ -315,7 +315,7 @@ func (l *life) end() {
 	if _, err := l.b.Retire(l.t.Context(), broker.RetireRequest{Now: at(110), Worker: "w3", Queues: []string{l.queue}}); err != nil {
 		l.t.Fatal(err)
 	}
-	for _, days := range []int{100, 200} { // what went in the first round is remembered until the second
+	for _, days := range []int{100, 200} { // IDs removed in the first round are remembered until the second
 		idle := 0
 		for n := 1; idle <= markSlots; n++ { // marks are pruned slot by slot
 			got, err := l.b.Prune(l.t.Context(), broker.PruneRequest{Now: at(days * 24 * 3600), Queues: []string{l.queue}, Max: 10})
@@ -329,7 +329,7 @@ func (l *life) end() {
 	}
 }
 
-// removal is the removal of a queue at a time when nobody is in it.
+// removal returns the removal of a queue, at a time when it has no workers.
 func removal(queue string) broker.Operation {
 	return broker.Operation{Kind: broker.OpRemoveQueue, Now: at(200 * 24 * 3600), Refs: []broker.Ref{{Queue: queue}}}
 }
@@ -369,7 +369,7 @@ func (l *life) renew(worker string, now time.Time) {
 	}
 }
 
-// find looks in every way there is.
+// find queries in every way that Find supports.
 func (l *life) find() {
 	l.t.Helper()
 	queries := []broker.Query{{IDs: []string{"o01", "p1"}}, {Worker: "w1"}, {Key: "tenant"}}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Claims take as many jobs at once as fit if all were as large as the largest,
-// which is noted: so whatever makes a body or a head large has to note that.
+// Claims take as many jobs at once as would fit if all were as large as the largest. So
+// every call that makes a body or a head larger must record the size.
 func TestBounds_WhateverMakesAJobLargeIsNoted(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("x"), 100_000)
@@ -77,8 +77,8 @@ func TestBounds_WhateverMakesAJobLargeIsNoted(t *testing.T) {
 	}
 }
 
-// The second part of a long settle is refused when the first has not come: who
-// knows only the one would take it to be answered whole.
+// The second part of a long settle is refused if the first has not arrived: otherwise the
+// store would later take the first part for one that it has already answered.
 func TestBounds_APartOfALongSettleWaitsForThoseBefore(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// isPlain reports whether the key of a queue is there that enqueue_plain.lua asks for.
+// isPlain reports whether a queue has the key p, which enqueue_plain.lua requires.
 func isPlain(t *testing.T, c *redis.Client, b *Broker) bool {
 	t.Helper()
 	n, err := c.Exists(t.Context(), b.queue("q").key("p")).Result()
@@ -70,9 +70,8 @@ func TestPlain_AQueueIsPlainWithoutLimitsAlone(t *testing.T) {
 	}
 }
 
-// A deletion by hand or an eviction may take some keys of a queue and leave p:
-// then jobs are accepted into a queue without a record. They must be seen, and
-// come out.
+// A manual deletion or an eviction may remove some keys of a queue and leave p. Then jobs
+// are accepted into a queue without a record, where they must be found and claimed.
 func TestPlain_JobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	t.Parallel()
 	for name, remains := range map[string]func(key string) bool{
@@ -119,8 +118,8 @@ func TestPlain_JobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	}
 }
 
-// The first calls for a queue that is being made, by another process perhaps, are
-// told what those for a limited queue are told.
+// The first calls for a queue that is just being created, perhaps by another process, get
+// the same answer as those for a limited queue.
 func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -161,7 +160,7 @@ func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	}
 }
 
-// A queue that was removed is made again by the next job, and is plain as before.
+// The next job creates a removed queue again, which is without limits as before.
 func TestPlain_AQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -179,7 +178,7 @@ func TestPlain_AQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
 	}
 }
 
-// Without p a queue is only slower.
+// A queue without p is only slower.
 func TestPlain_AQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -224,8 +223,7 @@ func TestPlain_OneWakeTokenIsLeftForManyJobs(t *testing.T) {
 	}
 }
 
-// A claim bounds its answer by the size of the largest body, as the queue's
-// record tells it.
+// A claim bounds its answer by the size of the largest body in the queue's record.
 func TestPlain_ALargeBodyIsNoted(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -245,7 +243,7 @@ func TestPlain_ALargeBodyIsNoted(t *testing.T) {
 	}
 }
 
-// What enqueue_plain.lua counts stands in the key p until something needs the record.
+// The counts of enqueue_plain.lua stay in the key p until another script needs the record.
 func TestPlain_JobsAndBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -290,10 +288,10 @@ func TestPlain_JobsAndBytesAreCounted(t *testing.T) {
 	send(1)
 	send(1)
 	send(3)
-	if n := bytes(); n != bytes() || n > 100 { // the first call made the queue, by enqueue.lua
+	if n := bytes(); n != bytes() || n > 100 { // the first call created the queue, with enqueue.lua
 		t.Errorf("the record counts %d bytes: it is written in each call", n)
 	}
-	for _, near := range []int64{1<<52 - 1<<plainJob, 1<<32 - 1} { // as much as it may count before it goes to the record
+	for _, near := range []int64{1<<52 - 1<<plainJob, 1<<32 - 1} { // just below what moves the counts to the record
 		sum, err := c.Get(t.Context(), p).Int64()
 		if err != nil {
 			t.Fatal(err)

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// What is known of queues that are not used any more is forgotten, and not what is
-// known of those in use.
+// A process forgets queues that it does not use any more, but not those in use.
 func TestQueue_QueuesThatAreNotUsedAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +42,7 @@ func TestQueue_QueuesThatAreNotUsedAreForgotten(t *testing.T) {
 	})
 }
 
-// A process that named many queues once and then uses one holds that one.
+// A process that named many queues once and then uses one remembers only that one.
 func TestQueue_ManyQueuesAreForgottenAlsoWhenNoneIsNew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Whoever claims a job whose stored form was damaged while it stood in line can end
-// it: as undecodable, and with its history as far as that can be read.
+// A worker that claims a job whose stored form was damaged while it was pending can end it:
+// as undecodable, with its history as far as that can be read.
 func TestRecord_AJobDamagedInLineCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -85,8 +85,8 @@ func TestRecord_AJobDamagedInLineCanBeEnded(t *testing.T) {
 	}
 }
 
-// A job whose body was lost or cut short, at whatever epoch, is no more active than
-// its lease: whoever has it can end it, and it is found where it ended.
+// A worker that holds a job whose body was lost or cut short, at any epoch, can end it, and
+// it is found in the state in which it ended.
 func TestRecord_AJobThatLostItsBodyCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(b *Broker, key string) []any{

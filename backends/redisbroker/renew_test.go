@@ -51,7 +51,7 @@ func (s *sent) count(cmd redis.Cmder) {
 	}
 }
 
-// take returns what was counted, and begins anew.
+// take returns the counts, and resets them.
 func (s *sent) take() map[string][]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *sent) take() map[string][]int {
 	return calls
 }
 
-// A renewal of a worker of many queues takes one call with three keys for each group of queues. It asks
-// queues apart where leases may have changed or something is to be said.
+// A renewal of a worker of many queues takes one call with three keys for each group of queues. It also
+// asks those queues in which leases may have changed or which have something to report.
 func TestRenew_OfManyQueues(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -149,7 +149,7 @@ func TestRenew_OfManyQueues(t *testing.T) {
 	}
 }
 
-// Leases of a worker that is renewed for its group of queues hold in each of them, and run out in each.
+// If a worker is renewed for a group of queues, its leases hold in each of them, and run out in each.
 func TestRenew_OfAGroupHoldsInItsQueues(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

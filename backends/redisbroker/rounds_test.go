@@ -37,7 +37,7 @@ func (r *restless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A call that was refused each time has done nothing, and says so.
+// A call that was refused each time returns an error that says that it did nothing.
 func TestCall_AQueueThatChangesAllTheTimeIsUnavailable(t *testing.T) {
 	t.Parallel()
 	later := job("q", "later")

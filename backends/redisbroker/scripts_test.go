@@ -77,8 +77,8 @@ func TestScripts_ConstantsStandInTheirPlaces(t *testing.T) {
 	}
 }
 
-// deprecated are commands that Redis 6.2 and later advise against, for sorted sets
-// those whose part ZRANGE has with BYSCORE, BYLEX and REV.
+// deprecated matches commands that Redis 6.2 and later advise against. For sorted sets
+// ZRANGE with BYSCORE, BYLEX and REV replaces them.
 var deprecated = regexp.MustCompile(`'(ZRANGEBY(SCORE|LEX)|ZREVRANGE(BYSCORE|BYLEX)?|HMSET|GETSET|SETNX|P?SETEX|B?RPOPLPUSH)'`)
 
 func TestScripts_UseNoDeprecatedCommand(t *testing.T) {
@@ -92,13 +92,13 @@ func TestScripts_UseNoDeprecatedCommand(t *testing.T) {
 
 var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
-// notKeys are the fields that scripts keep beside the keys of a queue.
+// notKeys has the fields of q in which scripts store other things than keys.
 var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "promoted", "drained", "due", "retain", "span",
 	"old", "turn", "round",
 	"rules", "allowed", "opens", "bucket", "retry_bucket", "floors", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
 
-// A script may declare more keys than an answer needs, but none that its text
-// never names; and it never names one that it did not declare.
+// A script may declare keys that a particular call does not need, but none that its text
+// never names, and it names only keys that it declares.
 func TestScripts_DeclareTheKeysTheyUse(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
@@ -118,7 +118,7 @@ func TestScripts_DeclareTheKeysTheyUse(t *testing.T) {
 			}
 			used[name] = true
 		}
-		whole := s == createScript || s == dropScript // they name KEYS as a whole
+		whole := s == createScript || s == dropScript // they use all of KEYS
 		for _, name := range s.words {
 			if !used[name] && !whole {
 				t.Errorf("%s.lua declares %s and does not use it", s.name, name)
@@ -134,8 +134,7 @@ func TestScripts_DeclareTheKeysTheyUse(t *testing.T) {
 	}
 }
 
-// A word for a key must not stand for something else too: the loader would put a
-// key in its place.
+// A word for a key must have no other meaning: the loader would replace it by a key.
 func TestScripts_EachKeyHasItsWord(t *testing.T) {
 	t.Parallel()
 	named := make(map[string]bool)
@@ -155,8 +154,8 @@ func TestScripts_EachKeyHasItsWord(t *testing.T) {
 	}
 }
 
-// An argument or a field of the record that a script names and does not declare
-// would be read of a table that is not there.
+// A script must declare the arguments and the fields of the record that it names: the
+// loader replaces only those, and the tables args and m do not exist.
 func TestScripts_DeclareTheArgumentsTheyUse(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
@@ -170,7 +169,7 @@ func TestScripts_DeclareTheArgumentsTheyUse(t *testing.T) {
 		for _, word := range s.args {
 			name, list := strings.CutSuffix(word, "*")
 			if name == "now" || name == "queues" || name == "buckets" {
-				continue // each call has them
+				continue // all calls have these
 			}
 			use := "args." + name
 			if list {
@@ -195,8 +194,8 @@ func TestScripts_DeclareTheArgumentsTheyUse(t *testing.T) {
 	}
 }
 
-// The loader takes what follows q, args, first or m and a point for a name of its
-// own, whatever stands before.
+// The loader replaces what follows "q.", "args.", "first." or "m.", also at the end of a
+// longer name.
 func TestScripts_NoOtherNameInAScriptEndsLikeThoseTheLoaderPlaces(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
@@ -227,8 +226,8 @@ func TestScripts_LoadEverywhere(t *testing.T) {
 	}
 }
 
-// monitored is a connection that sees every command a server runs, those of
-// scripts too.
+// monitored is a connection that sees every command that a server runs, also those of
+// scripts.
 type monitored struct {
 	t    *testing.T
 	conn net.Conn
@@ -263,7 +262,7 @@ func (m *monitored) line() string {
 
 var monitoredWord = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// next is the next command, and whether a script ran it.
+// next returns the next command, and whether a script ran it.
 func (m *monitored) next() (words []string, inScript bool) {
 	m.t.Helper()
 	line := m.line()

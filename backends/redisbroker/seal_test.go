@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// luaHash is the hash by which Lua 5.1 looks for a text among those it has.
+// luaHash returns the hash by which Lua 5.1 finds a string in its string table.
 func luaHash(s string) uint32 {
 	h, step := uint32(len(s)), len(s)>>5+1
 	for i := len(s); i >= step; i -= step {
@@ -17,8 +17,8 @@ func luaHash(s string) uint32 {
 	return h
 }
 
-// A thousand jobs fail alike within a second. Whatever the length of the error,
-// their heads must not look alike to Lua.
+// A thousand jobs fail with the same error within a second. Whatever its length, few of
+// their heads may have the same hash in Lua.
 func TestSeal_HeadsOfJobsThatFailAlikeHaveManyHashes(t *testing.T) {
 	t.Parallel()
 	for size := range 400 {

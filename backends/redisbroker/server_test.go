@@ -19,8 +19,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// told is a server that answers INFO with a text, and to everything else that
-// it does not know it.
+// told returns a client of a server that answers INFO with a text, loads scripts, and
+// knows no other command.
 func told(t *testing.T, info string) redis.UniversalClient {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")
@@ -39,7 +39,7 @@ func told(t *testing.T, info string) redis.UniversalClient {
 	return c
 }
 
-// logged is a logger and what it was told.
+// logged returns a logger and its output.
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var text bytes.Buffer
 	return slog.New(slog.NewTextHandler(&text, nil)), &text
@@ -107,7 +107,7 @@ func TestServer_NewWarnsOfServersThatMayLoseJobs(t *testing.T) {
 	}
 }
 
-// A user that may do no more than the package comment asks for.
+// A user with only the rights that the package comment names can use the broker.
 func TestServer_AUserWithFewRightsIsEnough(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.Redis(t))
@@ -167,7 +167,7 @@ func TestServer_AServerWithTLSAndAPassword(t *testing.T) {
 	}
 }
 
-// sentinel answers where the master is.
+// sentinel returns a Sentinel that answers with the address of the master.
 func sentinel(t *testing.T, master string) string {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")

@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// bothOrders runs a test with a queue that has much, one that has little, and one
-// that is not there, in either order: what is told of all is that of neither the
-// first nor the last.
+// bothOrders runs a test with a queue that has much, one that has little, and one that does
+// not exist, in both orders. So answers about all of them must not be those of only the
+// first or the last.
 func bothOrders(t *testing.T, f func(t *testing.T, b *Broker, queues []string)) {
 	for _, queues := range [][]string{{"much", "little", "none"}, {"none", "little", "much"}} {
 		t.Run(queues[0]+" first", func(t *testing.T) {
@@ -86,12 +86,12 @@ func TestSeveral_ReclaimTellsOfAllItsQueues(t *testing.T) {
 	})
 }
 
-// Workers that ran out are ended a hundred at a time, and all in the end, whatever
-// the next queue says.
+// Workers whose leases ran out are ended a hundred at a time, and in the end all are,
+// whatever the next queue answers.
 func TestSeveral_ManyWorkersAreEndedInSteps(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
-	enqueue(t, b, job("q", "a"), job("z", "a")) // which is asked last, and has nothing
+	enqueue(t, b, job("q", "a"), job("z", "a")) // z is asked last, and has no such worker
 	const workers = 250
 	for i := range workers {
 		register(t, b, fmt.Sprint("dead", i), "q")
@@ -140,8 +140,8 @@ func TestSeveral_PruneTellsOfAllItsQueues(t *testing.T) {
 	})
 }
 
-// However many jobs a worker holds in several queues, a Retire puts all of them
-// back, and names each.
+// Retire releases all jobs that a worker holds, however many in several queues, and returns
+// each of them.
 func TestSeveral_RetireEndsManyLeasesInSeveralQueues(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, b *Broker, queues []string) {
@@ -181,11 +181,11 @@ func TestSeveral_RetireEndsManyLeasesInSeveralQueues(t *testing.T) {
 	})
 }
 
-// Lapsed marks that one call leaves are told of, as jobs are.
+// Prune reports that it left lapsed marks, as it does for jobs.
 func TestSeveral_PruneTellsThatMarksAreLeft(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
-	for i := range 20 * markSlots { // more than 5 in each slot, in all likelihood
+	for i := range 20 * markSlots { // probably more than 5 in each slot
 		req := broker.MarkRequest{Now: at(0), Action: broker.MarkTake, Name: fmt.Sprint("m", i), Owner: "o", TTL: time.Minute}
 		if _, err := b.Mark(t.Context(), req); err != nil {
 			t.Fatal(err)
@@ -199,8 +199,8 @@ func TestSeveral_PruneTellsThatMarksAreLeft(t *testing.T) {
 	}
 }
 
-// A job that was asked to cancel when its worker retires is kept for as long as it
-// asked for itself, in a queue that keeps nothing.
+// A job that was asked to cancel when its worker retires is kept for its own retention, in
+// a queue that keeps nothing.
 func TestSeveral_RetireKeepsCancelledJobsAsTheyAsked(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

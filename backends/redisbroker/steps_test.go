@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// One call searches ten thousand leases at most. The next one goes on where it
-// stopped, or it would never come to the rest.
+// One call searches ten thousand leases at most. The next one continues where it stopped,
+// or the rest would never be searched.
 func TestSteps_ASearchForLeasesGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -84,8 +84,8 @@ func TestSteps_AWorkerThatSettledItsLastJobIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A record that goes before its time takes along the note of when it lapses: a
-// later one under the same ID would find that.
+// A record that is pruned before its time leaves no entry in the set of lapses: that would
+// apply to a later record with the same ID.
 func TestSteps_ARecordThatIsPrunedEarlyLeavesNoNote(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -107,8 +107,8 @@ func TestSteps_ARecordThatIsPrunedEarlyLeavesNoNote(t *testing.T) {
 	}
 }
 
-// Void turns are looked for a slice of the line at a time, also where the first
-// slices have none.
+// Prune looks for void entries in one slice of a ready list after the other, also if the
+// first slices have none.
 func TestSteps_VoidTurnsAreFoundBehindManyThatAreValid(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
@@ -144,7 +144,7 @@ func TestSteps_VoidTurnsAreFoundBehindManyThatAreValid(t *testing.T) {
 	}
 }
 
-// A call of prune removes no more than it is allowed to, by whichever limit.
+// A call of Prune removes no more than Max, whichever limit removes records.
 func TestSteps_PruningByCountKeepsToItsMax(t *testing.T) {
 	t.Parallel()
 	for state, outcome := range map[broker.State]broker.Outcome{broker.StateCompleted: broker.Complete(nil),
@@ -167,8 +167,8 @@ func TestSteps_PruningByCountKeepsToItsMax(t *testing.T) {
 	}
 }
 
-// A job under the ID of one that was deleted may stand in line twice, for as long
-// as the turn of the first has not been dropped.
+// A job with the ID of a deleted one may be in a ready list twice, until the entry of the
+// deleted job is dropped.
 func TestSteps_AJobThatStandsInLineTwiceIsListedOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

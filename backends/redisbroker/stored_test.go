@@ -21,7 +21,7 @@ func TestStored_KeysOfEachReleaseAreReadAndWorkedOn(t *testing.T) {
 	c := client(t)
 	storedtest.Run(t, storedtest.Store{
 		New: func(t *testing.T) broker.Broker {
-			return openAs(t, c, Config{Prefix: testenv.Name(t), Buckets: 2}) // which stays so, whatever a later program is told
+			return openAs(t, c, Config{Prefix: testenv.Name(t), Buckets: 2}) // stays 2, whatever a later program is configured with
 		},
 		Dump: func(t *testing.T, b broker.Broker) string {
 			text, err := dumpKeys(c, b.(*Broker).config.Prefix)
@@ -40,10 +40,10 @@ func TestStored_KeysOfEachReleaseAreReadAndWorkedOn(t *testing.T) {
 	})
 }
 
-// dumpKeys writes a line for each key, and indented ones for what it holds. Groups of
-// queues, which follow from the prefix, are left out.
+// dumpKeys returns a line for each key, and indented lines for its contents. It leaves out
+// the groups of queues, which follow from the prefix.
 func dumpKeys(c *redis.Client, prefix string) (string, error) {
-	kinds, keys := make(map[string]string), make(map[string]string) // keys by what they are called in the dump
+	kinds, keys := make(map[string]string), make(map[string]string) // by name in the dump
 	err := walk(c, prefix, func(_ *redis.Client, key, kind string) error {
 		name := strings.TrimPrefix(key, prefix)
 		if queue := queueOfKey(prefix, key); queue != "" {
@@ -75,10 +75,10 @@ func dumpKeys(c *redis.Client, prefix string) (string, error) {
 	return b.String(), err
 }
 
-// groupless begins the keys of queues in a dump.
+// groupless is the beginning of a queue's keys in a dump.
 const groupless = ":{}:"
 
-// held is what one key holds.
+// held returns the contents of a key.
 func held(c *redis.Client, key, kind string) (lines []string, err error) {
 	ctx := context.Background()
 	var values []string
@@ -113,7 +113,7 @@ func held(c *redis.Client, key, kind string) (lines []string, err error) {
 	return lines, err
 }
 
-// loadKeys makes the keys of a dump.
+// loadKeys creates the keys of a dump.
 func loadKeys(ctx context.Context, c *redis.Client, prefix, dump string) error {
 	var kind, key string
 	p := c.Pipeline()

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// cutClaims loses the first claim from each queue once it is armed.
+// cutClaims loses the first claim from each queue after it was armed.
 type cutClaims struct {
 	redis.Hook
 	mu    sync.Mutex
@@ -65,8 +65,8 @@ func (c *cutClaims) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// On a Cluster a wait takes a token, and the claim comes after it. When that
-// fails, the token is left for somebody else: the job is still there.
+// On a Cluster a wait takes a token, and the claim follows. If the claim fails, the token is
+// put back for another one, since the job is still there.
 func TestWait_AClaimThatFailsAfterItsWakeUpLeavesTheToken(t *testing.T) {
 	t.Parallel()
 	c := clusterClient(t)
@@ -99,7 +99,7 @@ func TestWait_AClaimThatFailsAfterItsWakeUpLeavesTheToken(t *testing.T) {
 	if a := <-got; a.err == nil || len(a.Jobs) > 0 {
 		t.Fatalf("the claim got %d jobs and %v, want the error of the claim behind the wait", len(a.Jobs), a.err)
 	}
-	if err := b.Close(); err != nil { // waits for what the call left to do
+	if err := b.Close(); err != nil { // waits until the token is put back
 		t.Fatal(err)
 	}
 	if n, err := c.LLen(t.Context(), b.queue("q1").key("t")).Result(); n != 1 || err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// waitFor is a claim of one job that waits.
+// waitFor returns a request for one job, with a wait.
 func waitFor(worker string, wait time.Duration, queues ...string) broker.ClaimRequest {
 	req := broker.ClaimRequest{Worker: worker, Max: 1, Wait: wait}
 	for _, q := range queues {
@@ -46,8 +46,8 @@ func eachKind(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 	})
 }
 
-// A caller that goes away while its wait ends must leave no job behind under
-// its lease, and take no wake-up with it that somebody else waits for.
+// A caller that goes away while its wait ends must leave no leased job behind, and must not
+// take a wake-up from another waiting claim.
 func TestWait_AWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
@@ -94,14 +94,14 @@ func TestWait_AWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if first := <-got; len(first.Jobs) > 0 { // it was quicker than its end: the second needs another
+			if first := <-got; len(first.Jobs) > 0 { // it got the job before its end: the second needs another
 				settleAll(t, b, "fickle", first.Jobs)
 				enqueueNow(t, b, job(queue, fmt.Sprint("more", round)))
 			}
 			settleAll(t, b, "steady", <-taken)
 			wg.Wait()
 		}
-		if err := b.Close(); err != nil { // waits for what the calls left to do
+		if err := b.Close(); err != nil { // waits until jobs and tokens are put back
 			t.Fatal(err)
 		}
 		after := openAs(t, client, b.config)
@@ -114,7 +114,7 @@ func TestWait_AWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
 	})
 }
 
-// waiting returns when n connections of a client are blocked on the server that
+// waiting returns when n connections of the broker's client are blocked on the server that
 // has a queue.
 func waiting(t *testing.T, b *Broker, queue string, n int) {
 	t.Helper()
@@ -173,7 +173,7 @@ func settleAll(t *testing.T, b *Broker, worker string, jobs []broker.Job) {
 	}
 }
 
-// counter numbers the settles of all tests: each worker's rise.
+// counter numbers the settles of all tests, so that each worker's numbers rise.
 type counter struct {
 	mu sync.Mutex
 	n  int64
@@ -188,7 +188,7 @@ func (c *counter) next() int64 {
 	return c.n
 }
 
-// Of two waits of one claim, both may take a token where only one is of use.
+// Two waits of one claim may both take a token, of which the claim needs only one.
 func TestWait_ATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -223,7 +223,7 @@ func TestWait_AWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 		defer close(ended)
 		w.unblock(done)
 	}()
-	for attempts.n.Load() < 2 { // the first one found nothing to end
+	for attempts.n.Load() < 2 { // the first attempt found nothing to end
 		runtime.Gosched()
 	}
 	start := time.Now()
@@ -235,7 +235,7 @@ func TestWait_AWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 	}
 }
 
-// The one that is first in line for a job may be over by then.
+// The worker whose wait a token ends may have ended meanwhile.
 func TestWait_AWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
@@ -271,7 +271,7 @@ func TestWait_AWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
 	})
 }
 
-// A job that is scheduled before all others ends a wait, so that its caller
+// A job that is due before all others ends a wait when it is enqueued, so that the caller
 // learns when to ask again.
 func TestWait_AnEarlierDueTimeEndsAWait(t *testing.T) {
 	t.Parallel()
@@ -296,7 +296,7 @@ func TestWait_AnEarlierDueTimeEndsAWait(t *testing.T) {
 	})
 }
 
-// A wait does not outlast the next due time, for callers without a timer.
+// A wait ends at the next due time, so that callers need no timer.
 func TestWait_AWaitEndsWhenAJobIsDue(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
@@ -316,7 +316,7 @@ func TestWait_AWaitEndsWhenAJobIsDue(t *testing.T) {
 	})
 }
 
-// The token is there exactly as long as something can be claimed.
+// The token exists exactly as long as something can be claimed.
 func TestWakeTokens(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -358,7 +358,7 @@ func TestWakeTokens(t *testing.T) {
 	claimAt(t, b, at(0), "w", 5, "q")
 	tokens("nothing left again", 0)
 
-	// What is left in line of jobs that were deleted is nothing to wake for.
+	// Entries of deleted jobs are no reason for a wake-up.
 	enqueue(t, b, job("q", "e"), job("q", "f"), job("q", "g"))
 	results, err := b.Operate(t.Context(), broker.Operation{Now: at(0), Kind: broker.OpDelete,
 		Refs: []broker.Ref{{Queue: "q", ID: "f", Epoch: broker.AnyEpoch}, {Queue: "q", ID: "g", Epoch: broker.AnyEpoch}}})
@@ -370,7 +370,7 @@ func TestWakeTokens(t *testing.T) {
 	}
 	tokens("two deleted jobs left", 0)
 
-	// A claim that waits must learn of a due time that it was not told.
+	// A claim that waits must learn of a due time that it does not know.
 	pause(true)
 	j := job("q", "later")
 	j.Delay = time.Hour

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A job with a key that can be claimed wakes a claim, whatever comes in the same call.
+// A claimable job with a key wakes a claim, whatever else the same call enqueues.
 func TestWakeTokens_AJobWithAKeyBesideOneThatIsDueLater(t *testing.T) {
 	t.Parallel()
 	c := client(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Every worker watches for cancellations. It must not thereby have every settle
-// tell what it settled, nor be told when somebody else asks for that.
+// Every worker watches for cancellations. That must not make settles publish events, and a
+// worker must not get those that another watcher asks for.
 func TestWatch_WhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -47,8 +47,7 @@ func TestWatch_WhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 	}
 }
 
-// However many wait for results, they share a connection, which is given up with
-// the last of them.
+// All watchers share one connection, which is closed with the last of them.
 func TestWatch_WatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	server, cluster := client(t), clusterClient(t)
@@ -123,7 +122,7 @@ func TestWatch_WatchersShareAConnection(t *testing.T) {
 	}
 }
 
-// Whoever asks to be told for a shorter time takes nothing from who asked for longer.
+// A watch for a shorter time does not shorten a longer one.
 func TestBroker_WatchKeepsTheLaterTime(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -147,7 +146,7 @@ func TestBroker_WatchKeepsTheLaterTime(t *testing.T) {
 	}
 }
 
-// Settles tell of their jobs for as long as somebody watches, and no longer.
+// Settles publish their jobs for as long as somebody watches, and no longer.
 func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -176,7 +175,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	cancel()
 	<-ended
 
-	// Nobody is told of what is settled after the time is over.
+	// Settles publish nothing after the watch has run out.
 	if err := c.HSet(t.Context(), key, "watch", time.Now().Add(-time.Second).UnixMicro()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +196,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// The server is not asked for what nobody listens to.
+// The broker has no subscription to a queue that nobody watches.
 func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -217,8 +216,8 @@ func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 	})
 }
 
-// Events are lost while the connection is lost. A watcher is told that
-// there may have been something, once, however many channels it has.
+// Events are lost while the connection is down. A watcher then gets one EventMissed, however
+// many channels it has.
 func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	c := client(t)

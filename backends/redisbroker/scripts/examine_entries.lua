@@ -11,7 +11,7 @@
 --        for "twins": the priority and ready entry of each)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "ready", "scheduled", "retry": the creation time,
---        priority and ready entry of each job seen; for "sizes": the numbers of jobs and of entries
+--        priority and ready entry of jobs seen; for "sizes": the numbers of jobs and of entries
 -- @include clock
 -- @include open
 -- @include examine

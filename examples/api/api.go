@@ -24,11 +24,11 @@ type Totals struct {
 	Orders int `json:"orders"`
 }
 
-// MakeReport is the task. Its record is kept for an hour after it has ended, for
-// those who ask.
+// MakeReport is the task. Its record is kept for an hour after it has ended, so that
+// clients can fetch the result.
 var MakeReport = jobs.Define[Report]("report:make", jobs.WithQueue(queue), jobs.WithRetention(time.Hour))
 
-// Handlers are the handlers of this program.
+// Handlers returns the handlers of this program.
 func Handlers() *jobs.ServeMux {
 	mux := jobs.NewServeMux()
 	jobs.Handle(mux, MakeReport, func(ctx context.Context, r Report, job *jobs.Job) error {

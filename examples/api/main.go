@@ -1,5 +1,5 @@
-// Command api is an HTTP API and its workers in one binary. A request that takes
-// long is answered at once, with an address where its result will be.
+// Command api is an HTTP API and its workers in one binary. It answers a long request
+// at once, with the address of the result.
 //
 //	api    serve on :8080 until SIGTERM
 //
@@ -7,7 +7,7 @@
 //	GET  /reports/{id}    how far it is, and its result
 //	GET  /healthz, /readyz
 //
-// JOBS_BROKER says where the jobs are; without it they are in memory.
+// JOBS_BROKER is the URL of the store; without it the jobs are in memory.
 package main
 
 import (
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// run serves requests and handles jobs until the process is asked to end. Then
-// requests end first, since they enqueue, and jobs after them.
+// run serves requests and handles jobs until the process is asked to end. Then it ends
+// requests first, because they enqueue, and jobs after them.
 func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	cfg, _, err := jobs.ConfigFromEnv()
 	if err != nil {
@@ -59,7 +59,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	}
 	logf("api: serving on http://%s", l.Addr())
 	web := &http.Server{Handler: API(client, b, server.Health()), ReadHeaderTimeout: 5 * time.Second}
-	if err := server.Start(context.WithoutCancel(ctx), Handlers()); err != nil { // Shutdown ends it, after the requests
+	if err := server.Start(context.WithoutCancel(ctx), Handlers()); err != nil { // Shutdown ends it after the requests
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -67,7 +67,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
 	select {
-	case err = <-served: // the listener broke
+	case err = <-served: // the listener failed
 	case <-ctx.Done():
 		ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

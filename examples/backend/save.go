@@ -1,7 +1,6 @@
-// Package savebroker is a backend outside of the module jobs: it keeps jobs in
-// memory, and saves them to a file when it is closed. It is for programs of one
-// process that are stopped in an orderly way. What a crash loses is all since the
-// last save.
+// Package savebroker is a backend outside of the module jobs: it keeps jobs in memory,
+// and saves them to a file when it is closed. It is for programs of a single process
+// that are stopped in an orderly way. A crash loses all changes since the last save.
 package savebroker
 
 import (
@@ -18,7 +17,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// Broker is a broker.Broker. It has the methods of the one in memory, and its own Close.
+// Broker is a broker.Broker. It has the methods of the in-memory broker, and its own
+// Close.
 type Broker struct {
 	broker.Broker
 	file string
@@ -26,7 +26,7 @@ type Broker struct {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Open opens a file, or begins with nothing if there is none.
+// Open loads the jobs of a file, or starts empty if there is none.
 func Open(ctx context.Context, file string) (*Broker, error) {
 	b := &Broker{Broker: membroker.New(), file: file}
 	f, err := os.Open(file)
@@ -43,8 +43,8 @@ func Open(ctx context.Context, file string) (*Broker, error) {
 	return b, nil
 }
 
-// Close saves the jobs. Stop servers and clients before: a job that runs cannot be
-// saved, and Close fails. Nothing is lost then, and it can be called again.
+// Close saves the jobs. Stop servers and clients first: a running job cannot be saved,
+// and Close fails. Nothing is lost then, and you can call it again.
 func (b *Broker) Close() error {
 	f, err := os.CreateTemp(filepath.Dir(b.file), ".save-*")
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *Broker) Close() error {
 	return b.Broker.Close()
 }
 
-// states are those of jobs that are saved.
+// states lists the states of jobs that are saved.
 var states = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted,
 	broker.StateCancelled}
 

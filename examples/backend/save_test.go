@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 
 // end conformance
 
-// unsaved is a handle that leaves what it closes to the others.
+// unsaved is a handle whose Close saves nothing.
 type unsaved struct{ Broker }
 
 func (b *unsaved) Close() error { return b.Broker.Broker.Close() }

@@ -20,7 +20,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// produceAndCollect enqueues the files, waits for the jobs' ends, and prints.
+// produceAndCollect enqueues the files, waits until the jobs have ended, and prints.
 func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout, stderr io.Writer) error {
 	begin := time.Now()
 	if s.workers == 0 {
@@ -66,10 +66,10 @@ func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout
 	return nil
 }
 
-// errUnreadable: everything was printed, but not everything could be read.
+// errUnreadable says that everything was printed, but some files could not be read.
 var errUnreadable = errors.New("could not be read")
 
-// wait returns when no job of the run is left to do.
+// wait returns when all jobs of the run have ended.
 func (s settings) wait(ctx context.Context, i *inspect.Inspector, files int, bar *bar) error {
 	var since time.Time
 	for {
@@ -99,8 +99,8 @@ func (s settings) wait(ctx context.Context, i *inspect.Inspector, files int, bar
 	}
 }
 
-// results reads what the jobs left behind: sums and errors by path. A job may
-// be listed twice, and may have run twice; either way it is one entry.
+// results reads sums and errors by path from the records of the jobs. A job that is
+// listed twice, or ran twice, is one entry.
 func (s settings) results(ctx context.Context, i *inspect.Inspector) (sums map[string]result, failed map[string]string, err error) {
 	sums, failed = make(map[string]result), make(map[string]string)
 	for job, err := range i.Select(inspect.Query{Queue: s.queue(), State: jobs.StateCompleted}).Jobs(ctx) {
@@ -131,8 +131,8 @@ func printSums(w io.Writer, sums map[string]result) error {
 	return out.Flush()
 }
 
-// report lists what was not hashed and counts what should have been. Names
-// are quoted: they may hold anything, a terminal's control sequences too.
+// report lists the files that were not hashed, and counts those that should have been.
+// Names are quoted, because they may contain a terminal's control sequences.
 func report(w io.Writer, p produced, failed map[string]string) (failures int) {
 	for _, f := range p.other {
 		if f.err != nil {
@@ -149,8 +149,8 @@ func report(w io.Writer, p produced, failed map[string]string) (failures int) {
 	return failures
 }
 
-// forget removes the run's records from the store. Nobody serves its queue any
-// more, so they would stay for good.
+// forget removes the run's records from the store. No server serves its queue any more,
+// so they would stay forever.
 func (s settings) forget(ctx context.Context, b broker.Broker) error {
 	i := inspect.New(b)
 	for _, state := range []jobs.State{jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled} {
@@ -158,19 +158,19 @@ func (s settings) forget(ctx context.Context, b broker.Broker) error {
 			return err
 		}
 	}
-	// While workers serve the queue, its name stays.
+	// The name stays while workers serve the queue.
 	if err := i.RemoveQueue(ctx, s.queue()); err != nil && !errors.Is(err, jobs.ErrWrongState) {
 		return err
 	}
 	return nil
 }
 
-// bar shows how far the run is: to a person as a bar, to a log as a line now
-// and then.
+// bar shows the progress of the run: to a person as a bar, in a log as an occasional
+// line.
 type bar struct {
 	*progressbar.ProgressBar
 	log     io.Writer // nil when a person watches
-	since   time.Time // the last line
+	since   time.Time // when the last line was written
 	between time.Duration
 }
 
@@ -184,8 +184,8 @@ func newBar(w io.Writer) *bar {
 	return b
 }
 
-// files says how many there are, as far as is known. The bar is never full
-// before close, so that it does not end early.
+// files sets the number of files known so far. The bar is never full before close, so
+// that it does not end early.
 func (b *bar) files(n int) { b.ChangeMax(n + 1) }
 
 func (b *bar) done(n int) {

@@ -2,12 +2,11 @@ package main
 
 import "strings"
 
-// escapes is how sha256sum writes the characters that would break its lines.
+// escapes replaces characters that would break lines, as sha256sum does.
 var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`)
 
-// line is the line that sha256sum prints for a file: the sum, two spaces, the
-// name. A name with a backslash or an end of line is escaped, which a
-// backslash at the front of the line tells.
+// line returns the line that sha256sum prints for a file: the sum, two spaces, the
+// name. If the name needs escapes, the line begins with a backslash.
 func line(path string, sum string) string {
 	escaped := escapes.Replace(path)
 	front := ""

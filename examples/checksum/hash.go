@@ -17,18 +17,17 @@ import (
 
 const (
 	taskType  = "checksum"
-	dirHeader = "dir" // where a relative path begins, for a worker with another working directory
+	dirHeader = "dir" // the base of relative paths, for workers with another working directory
 )
 
-// result is what a job leaves behind.
+// result is the result of a job.
 type result struct {
 	SHA256 string `json:"sha256"` // in hexadecimal digits
 	Bytes  int64  `json:"bytes"`
 }
 
-// hashFile is the handler: the payload is a path, in the file system's own
-// bytes. A file that cannot be read now is not going to be readable soon, so
-// nothing is tried again.
+// hashFile is the handler: the payload is a path, in the file system's own bytes. A
+// file that cannot be read now will not be readable soon, so there are no retries.
 func hashFile(ctx context.Context, job *jobs.Job) error {
 	path := string(job.Payload())
 	if !filepath.IsAbs(path) {
@@ -49,7 +48,7 @@ func hashFile(ctx context.Context, job *jobs.Job) error {
 var errNotRegular = errors.New("is no regular file any more")
 
 func sum(ctx context.Context, path string) (r result, err error) {
-	// What was a file when it was found may be a pipe by now, and opening one waits for a writer.
+	// The file may have become a pipe since, and opening a pipe waits for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return r, err
@@ -64,8 +63,8 @@ func sum(ctx context.Context, path string) (r result, err error) {
 	return r, err
 }
 
-// reader ends when its context does, so that a shutdown need not wait for the
-// end of a large file.
+// reader stops when its context ends, so that a shutdown need not wait for a large
+// file.
 type reader struct {
 	ctx context.Context
 	io.Reader

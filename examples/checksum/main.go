@@ -5,10 +5,10 @@
 //	checksum -broker URL DIR                the same, with the jobs in a store
 //	checksum -broker URL -run NAME -work    a further worker for that run, in another terminal or on another machine
 //
-// A file that cannot be read ends in the dead-letter queue, is listed on the
-// standard error, and makes the exit status 1. With a store, workers can be
-// killed at any time, and so can the process that waits for them: started
-// again with the same -run, it goes on.
+// A file that cannot be read ends in the dead-letter queue, is listed on standard
+// error, and leads to exit status 1. With a store, workers can be killed at any time,
+// and so can the process that waits for them: started again with the same -run, it
+// continues.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	os.Exit(status)
 }
 
-// settings are the command line.
+// settings are the values of the command line.
 type settings struct {
 	broker  string
 	name    string
@@ -51,7 +51,7 @@ type settings struct {
 	dir     string
 }
 
-// run is the whole program: it returns the exit status.
+// run runs the program and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parse(args, stderr)
 	switch {
@@ -99,10 +99,11 @@ func parse(args []string, stderr io.Writer) (s settings, err error) {
 	return s, err
 }
 
-// queue is the queue of a run: each has its own, so that its counts are the run's.
+// queue returns the name of the run's queue. Each run has its own queue, so that its
+// counts are those of the run.
 func (s settings) queue() string { return "checksum:" + s.name }
 
-// start opens the store and does what the command line asks for.
+// start opens the store and carries out the command line.
 func (s settings) start(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := backends.Migrate(ctx, s.broker); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (s settings) start(ctx context.Context, stdout, stderr io.Writer) error {
 	defer done()
 	var workers sync.WaitGroup
 	if s.workers > 0 {
-		// Without workers there is nothing to wait for. Once every job has
-		// ended, it does not matter how their drain goes.
+		// Without workers there is nothing to wait for. Once every job has ended, the result
+		// of their drain does not matter.
 		workers.Go(func() { give(s.serve(serving, b, stderr)) })
 	}
 	err = s.produceAndCollect(collecting, b, stdout, stderr)

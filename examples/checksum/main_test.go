@@ -42,7 +42,7 @@ func onBackends(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// nasty makes a directory of files whose names break careless programs.
+// nasty creates a directory of files whose names break careless programs.
 func nasty(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func nasty(t *testing.T) string {
 	return dir
 }
 
-// many makes a directory of n small files.
+// many creates a directory of n small files.
 func many(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,10 +97,10 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// sha256sum is what the real one prints.
+// sha256sum returns what the real sha256sum prints.
 func sha256sum(t *testing.T, dir string) string { return sha256sumIn(t, "", dir) }
 
-// sha256sumIn is what it prints in another working directory.
+// sha256sumIn does the same in another working directory.
 func sha256sumIn(t *testing.T, work, dir string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `find "$1" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum --`, "sh", dir)
@@ -156,7 +156,7 @@ func TestMain_ARunLeavesNothingInTheStore(t *testing.T) {
 	t.Parallel()
 	onBackends(t, func(t *testing.T, url string) {
 		dir := many(t, 30)
-		// Under the same name the second run is as good as the first.
+		// A second run with the same name must work like the first.
 		for range 2 {
 			want := sha256sum(t, dir)
 			var out, log bytes.Buffer
@@ -241,7 +241,8 @@ func TestMain_AFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
 	b := membroker.New()
 	defer b.Close()
 	s := settings{name: "x", workers: 2, lease: time.Second, dir: dir}
-	// The files are found, then one vanishes, another becomes a pipe; the run is taken up again.
+	// After the files were found, one vanishes and another becomes a pipe; then the run
+	// continues.
 	if _, err := s.produce(t.Context(), b, func(int) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestMain_AFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
 
 func TestMain_WhatTheUserMayNotReadIsReported(t *testing.T) {
 	t.Parallel()
-	// Root may read everything, so the program runs as somebody else.
+	// Root may read everything, so the program runs as another user.
 	dir := many(t, 20)
 	program := filepath.Join(dir, "program")
 	if err := os.Link(os.Args[0], program); err != nil {

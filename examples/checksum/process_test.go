@@ -25,7 +25,7 @@ func onStores(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// program starts the program in a process of its own, in a working directory.
+// program starts the program as a separate process in a working directory.
 func program(t *testing.T, work string, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], args...)
@@ -48,7 +48,8 @@ func TestProcess_AKilledWorkerProcessCostsNoFile(t *testing.T) {
 	work, dir := filepath.Split(many(t, 5000))
 	want := sha256sumIn(t, work, dir)
 	onStores(t, func(t *testing.T, url string) {
-		// The workers do not share the working directory that the path begins in.
+		// The workers have another working directory than the one that the path is relative
+		// to.
 		main, out, log := program(t, work, "-broker", url, "-run", "r", "-workers", "0", dir)
 		args := []string{"-broker", url, "-run", "r", "-work", "-workers", "2", "-lease", "1s"}
 		victim, _, _ := program(t, "/", args...)
@@ -99,7 +100,7 @@ func TestProcess_AWorkerServesARunAgainUnderItsName(t *testing.T) {
 	})
 }
 
-// awaitCompleted waits until so many jobs of the run r are done.
+// awaitCompleted waits until n jobs of the run r are completed.
 func awaitCompleted(t *testing.T, url string, n int64) {
 	t.Helper()
 	if err := backends.Migrate(t.Context(), url); err != nil {

@@ -17,20 +17,20 @@ import (
 
 const (
 	batchSize = 1000           // tasks enqueued at once
-	retention = 24 * time.Hour // of results nobody collected
+	retention = 24 * time.Hour // of results that were never collected
 )
 
-// produced is what enqueueing found.
+// produced counts and lists what produce found.
 type produced struct {
-	files   int       // for which there is a job
-	other   []finding // what is no readable file
-	skipped int       // of other: left out on purpose
+	files   int       // files with a job
+	other   []finding // everything but readable files
+	skipped int       // those of other that are left out on purpose
 }
 
 // produce enqueues a job for every file below the directory.
 func (s settings) produce(ctx context.Context, b broker.Broker, progress func(files int)) (p produced, err error) {
-	// The run's ID of a file is good for ever; what else the store remembers
-	// of a run that is over would only be in the way of another of that name.
+	// The IDs of a run's files never change. If the store remembered them after the run,
+	// it would refuse the files of another run with that name.
 	_, err = inspect.New(b).SetPolicy(ctx, inspect.PolicyRequest{
 		Queue: s.queue(), DuplicateSpan: new(time.Millisecond), RetainDead: &inspect.Retention{Age: retention},
 	})
@@ -56,7 +56,7 @@ func (s settings) produce(ctx context.Context, b broker.Broker, progress func(fi
 		}
 		receipts, _ := client.EnqueueMany(ctx, batch)
 		for i, r := range receipts {
-			// A duplicate is a file that this run has enqueued before it was taken up again.
+			// A duplicate is a file that this run enqueued before it was restarted.
 			if r.Err != nil && !errors.Is(r.Err, jobs.ErrDuplicate) {
 				return fmt.Errorf("%q: %w", batch[i].Payload(), r.Err)
 			}
@@ -84,8 +84,8 @@ func (s settings) produce(ctx context.Context, b broker.Broker, progress func(fi
 	return p, err
 }
 
-// idOf is the job ID of a path, whatever bytes that is made of: enqueued
-// twice, it is refused.
+// idOf returns the job ID of a path, which may contain any bytes. A second enqueue of
+// the path is refused.
 func idOf(path string) string {
 	h := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(h[:16])

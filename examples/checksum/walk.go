@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// finding is what a walk meets besides regular files.
+// finding is an entry other than a regular file.
 type finding struct {
 	path string
 	err  error // why it cannot be read; nil when it is left out on purpose
 	kind string
 }
 
-// walk calls file for every regular file at or below root, in order of path
-// within each directory, and other for everything else. Symbolic links are
-// not followed, root itself excepted.
+// walk calls file for every regular file at or below root, in order of path within each
+// directory, and other for everything else. Symbolic links are not followed, except
+// root itself.
 func walk(ctx context.Context, root string, file func(path string) error, other func(finding)) error {
 	target, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		// The error's text would name the path a second time.
+		// The error's text repeats the path.
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
 			err = e.Err
 		}
@@ -60,8 +60,8 @@ func kindOf(m fs.FileMode) string {
 	return "device"
 }
 
-// plain is an error of the file system without the operation and the path,
-// which the reader gets anyway.
+// plain strips the operation and the path, which the reader sees anyway, from an error
+// of the file system.
 func plain(err error) error {
 	if no := syscall.Errno(0); errors.As(err, &no) {
 		return no

@@ -41,7 +41,7 @@ func Send(ctx context.Context, client *jobs.Client, m Mail) error {
 
 // Sender sends mail.
 type Sender interface {
-	// Send sends a mail. Mails of the same key are the same mail.
+	// Send sends a mail. Mails with the same key are the same mail.
 	Send(ctx context.Context, key string, m Mail) error
 }
 
@@ -64,7 +64,7 @@ func deliver(ctx context.Context, s Sender, m Mail, key string) error {
 
 // end classify
 
-// server is a Sender by SMTP.
+// server is a Sender that uses SMTP.
 type server struct{ addr, from string }
 
 func (s server) Send(_ context.Context, key string, m Mail) error {

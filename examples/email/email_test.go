@@ -16,7 +16,8 @@ import (
 
 var hello = Mail{To: "ada@example.com", Subject: "Welcome", Text: "Hello, Ada."}
 
-// answers is a mail server that answers in turn, and then takes everything.
+// answers is a mail server that gives these answers in turn, and then accepts
+// everything.
 type answers struct {
 	errs []error
 	sent []string

@@ -1,12 +1,12 @@
-// Command email is one kind of job from end to end: an application enqueues a
-// mail, and a worker sends it, once, with retries that suit a mail server.
+// Command email shows one kind of job from end to end: an application enqueues a mail,
+// and a worker sends it once, with retries that suit a mail server.
 //
 //	email send TO SUBJECT    enqueue a mail, whose text is read from standard input
 //	email work               send what is enqueued, until Ctrl-C
 //	email try                both, in memory: it needs no server
 //
-// JOBS_BROKER says where the jobs are (redis://…, postgres://…), SMTP_ADDR where
-// the mail server is. Without the latter mails are printed.
+// JOBS_BROKER is the URL of the store (redis://…, postgres://…), SMTP_ADDR the address
+// of the mail server. Without the latter mails are printed.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run is the program.
+// run runs the program.
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	verb := "try"
 	if len(args) > 0 {
@@ -77,10 +77,10 @@ func work(ctx context.Context, b broker.Broker, sender Sender) error {
 	return s.Run(ctx, Handlers(b, sender))
 }
 
-// try sends one mail.
+// try enqueues one mail and sends it.
 func try(ctx context.Context, b broker.Broker, client *jobs.Client, sender Sender) error {
 	welcome := Mail{To: "ada@example.com", Subject: "Welcome", Text: "Hello, Ada."}
-	info, err := SendMail.Enqueue(ctx, client, welcome, jobs.WithRetention(time.Hour)) // which Wait needs
+	info, err := SendMail.Enqueue(ctx, client, welcome, jobs.WithRetention(time.Hour)) // Wait needs the record
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func try(ctx context.Context, b broker.Broker, client *jobs.Client, sender Sende
 	return <-ended
 }
 
-// Handlers are the handlers of this program. A mail that was sent is not sent
-// again if its job comes a second time.
+// Handlers returns the handlers of this program. A mail that was sent is not sent again
+// if its job is delivered again.
 func Handlers(marks middleware.Marks, sender Sender) *jobs.ServeMux {
 	mux := jobs.NewServeMux()
 	jobs.Handle(mux, SendMail, func(ctx context.Context, m Mail, job *jobs.Job) error {

@@ -1,6 +1,5 @@
-// Package exactlyonce shows how the end of a job is part of the transaction
-// that has its effect: both are there, or neither, however often the job is
-// delivered.
+// Package exactlyonce ends a job in the transaction of its effect: both are committed,
+// or neither, however often the job is delivered.
 package exactlyonce
 
 import (

@@ -49,7 +49,7 @@ func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *te
 	runs := 0
 	jobs.Handle(mux, MoveMoney, func(ctx context.Context, args Transfer, job *jobs.Job) error {
 		if runs++; runs == 1 {
-			args.To = "\x00" // no text of a database: the second statement fails
+			args.To = "\x00" // Postgres refuses this text: the second statement fails
 		}
 		if err := bank.Transfer(ctx, args, job); err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/jobstest"
 )
 
-// died makes n dead jobs.
+// died returns a broker with n dead jobs.
 func died(t *testing.T, n int) *jobstest.Broker {
 	t.Helper()
 	b := jobstest.New(t)
@@ -91,8 +91,8 @@ func TestBucket_PutsAnObjectOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-// Amazon's documentation of the header Authorization has this request, "GET
-// Bucket Lifecycle", with this signature.
+// The request "GET Bucket Lifecycle" and its signature are from Amazon's documentation
+// of the header Authorization.
 func TestBucket_SignsAsAmazonDoes(t *testing.T) {
 	t.Parallel()
 	b := Bucket{Region: "us-east-1", Key: "AKIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}

@@ -1,11 +1,10 @@
-// Command export moves dead jobs into an object store, and deletes from the
-// store of jobs what the object store has. They can be read back with
-// inspect.Import or "jobsctl import".
+// Command export moves dead jobs into an object store: it deletes them when the object
+// is stored. inspect.Import and "jobsctl import" read them back.
 //
 //	export QUEUE
 //
-// JOBS_BROKER says where the jobs are. S3_URL (of the bucket), S3_REGION,
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say where they go.
+// JOBS_BROKER is the URL of the store. S3_URL (of the bucket), S3_REGION,
+// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY describe the object store.
 package main
 
 import (

@@ -22,7 +22,7 @@ type Bucket struct {
 	Client      *http.Client // nil means http.DefaultClient
 }
 
-// Put stores an object as a whole, or fails.
+// Put stores a whole object, or fails.
 func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	name = strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, b.URL+"/"+name, bytes.NewReader(data))
@@ -46,7 +46,7 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// sign signs a request by version 4 of Amazon's signatures.
+// sign signs a request with version 4 of Amazon's signatures.
 func (b *Bucket) sign(r *http.Request, body []byte, now time.Time) {
 	sum := sha256.Sum256(body)
 	digest, at, day := hex.EncodeToString(sum[:]), now.Format("20060102T150405Z"), now.Format("20060102")

@@ -1,10 +1,10 @@
-// Command image-resize makes thumbnails of all pictures of a directory. A job
-// carries a whole picture, of up to 16 MiB, and the store of jobs holds none of
-// it: the pictures go to a directory of blobs, and the jobs refer to them.
+// Command image-resize makes thumbnails of all pictures of a directory. A job's payload
+// is a whole picture of up to 16 MiB, but the job store does not hold it: pictures go
+// to a directory of blobs, and jobs refer to them.
 //
 //	image-resize FROM TO [BLOBS]
 //
-// JOBS_BROKER says where the jobs are; without it they are in memory.
+// JOBS_BROKER is the URL of the store; without it the jobs are in memory.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 
 const queue = "images"
 
-// kinds are the files that are taken for pictures.
+// kinds are the extensions of pictures.
 var kinds = []string{".png", ".jpg", ".jpeg", ".gif"}
 
 // Thumbnail is the result of a job.
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// run is the program.
+// run runs the program.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) < 2 || len(args) > 3 {
 		return errors.New("usage: image-resize FROM TO [BLOBS]")
@@ -90,7 +90,7 @@ func handlers(blobs payload.Blobs, to string) *jobs.ServeMux {
 
 // end reference
 
-// resizeAll enqueues each picture of a directory, and handles them.
+// resizeAll enqueues the pictures of a directory and handles the jobs.
 func resizeAll(ctx context.Context, b broker.Broker, blobs payload.Blobs, from, to string, out io.Writer) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err

@@ -20,13 +20,13 @@ import (
 const (
 	side = 200 // pixels; a thumbnail fits into a square
 
-	// maxPixels bounds the memory of a picture, of which a small file can ask for
-	// much: four bytes a pixel.
+	// maxPixels limits the memory of a picture, four bytes per pixel, because a small file
+	// can declare a huge picture.
 	maxPixels = 50_000_000
 )
 
-// resize writes a thumbnail, a PNG, in place of the one that may be there. What
-// is no picture will not be one later.
+// resize writes a thumbnail as PNG, and replaces an existing one. Data that is not a
+// picture is not retried.
 func resize(data []byte, file string) (Thumbnail, error) {
 	header, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
@@ -45,7 +45,7 @@ func resize(data []byte, file string) (Thumbnail, error) {
 	draw.ApproxBiLinear.Scale(small, small.Bounds(), picture, size, draw.Src, nil)
 
 	file = strings.TrimSuffix(file, filepath.Ext(file)) + ".png"
-	f, err := os.CreateTemp(filepath.Dir(file), ".part-*") // whoever looks sees the whole file or none
+	f, err := os.CreateTemp(filepath.Dir(file), ".part-*") // readers see the whole file or none
 	if err != nil {
 		return Thumbnail{}, err
 	}

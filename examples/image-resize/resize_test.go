@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware/payload"
 )
 
-// picture is a picture whose file has a byte for each pixel.
+// picture returns a picture whose file has a byte for each pixel.
 func picture(t *testing.T, width, height int) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -45,7 +45,7 @@ func TestResize_ALargePictureIsNotInTheStoreOfJobs(t *testing.T) {
 		t.Errorf("the job of a picture of %d bytes holds %d bytes and the reference %q; want a reference alone",
 			len(data), len(stored.Payload), stored.PayloadRef)
 	}
-	b.DeliverTwice(1) // the worker dies when the thumbnail is written
+	b.DeliverTwice(1) // the worker dies after it has written the thumbnail
 	report := jobstest.Drain(t, b, handlers(blobs, to), jobstest.Everything())
 	f, err := os.Open(filepath.Join(to, "large.png")) // no name leads out of the directory
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package middleware shows middleware of an application's own: one around
-// enqueueing, one around handlers.
+// Package middleware shows two middlewares of an application: one around enqueueing,
+// one around handlers.
 package middleware
 
 import (
@@ -12,12 +12,12 @@ import (
 
 type tenantKey struct{}
 
-// WithTenant returns a context of requests of a tenant.
+// WithTenant returns a context for requests of a tenant.
 func WithTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
 
-// TenantOf is the tenant of a context, or "".
+// TenantOf returns the tenant of a context, or "".
 func TenantOf(ctx context.Context) string {
 	tenant, _ := ctx.Value(tenantKey{}).(string)
 	return tenant

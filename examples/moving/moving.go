@@ -1,8 +1,8 @@
-// Command moving is what a small program for asynq or River becomes when it moves
-// here: a mail of welcome, a reminder a day later, and a report every night.
-// docs/moving-from-asynq.md and docs/moving-from-river.md have it before and after.
+// Command moving is a small program that was written for asynq or River and moved here.
+// It sends a welcome mail, a reminder a day later, and a report every night.
+// docs/moving-from-asynq.md and docs/moving-from-river.md show it before and after.
 //
-// JOBS_BROKER says where the jobs are (redis://…, postgres://…, file:jobs.db).
+// JOBS_BROKER is the URL of the store (redis://…, postgres://…, file:jobs.db).
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/jobstest"
 )
 
-// sent is an App that remembers what it sends. There is no user 2.
+// sent returns an App that records what it sends. User 2 does not exist.
 func sent() (*App, *[]string) {
 	var texts []string
 	return &App{Send: func(_ context.Context, userID int, text string) error {

@@ -1,6 +1,5 @@
-// Package outbox shows an application whose rows are in Postgres and whose workers
-// take jobs from Redis: it enqueues in the transaction of the rows, and a relay
-// brings the jobs to Redis.
+// Package outbox shows an application with rows in Postgres and workers on Redis: it
+// enqueues in the transaction of the rows, and a relay moves the jobs to Redis.
 package outbox
 
 import (

@@ -78,7 +78,8 @@ func TestOutbox_StepsOfPlacedOrdersRunOnRedis(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	// The steps of an order have its key: orders take turns, the steps of each are in order.
+	// The steps of an order share its key: orders take turns, and the steps of each run in
+	// order.
 	slices.SortStableFunc(steps, func(a, b string) int { return strings.Compare(a[:len("1001")], b[:len("1001")]) })
 	want := []string{"1001 reserve", "1001 charge", "1001 ship", "1002 reserve", "1002 charge", "1002 ship"}
 	if !slices.Equal(steps, want) {

@@ -1,6 +1,6 @@
-// Command saga books a trip at three companies: a flight, a hotel and a car, one
-// after the other. If one of them refuses, what was booked before is cancelled,
-// the latest first.
+// Command saga books a trip at three companies: a flight, a hotel and a car, one after
+// the other. If one of them refuses, it cancels what it booked before, the latest
+// first.
 //
 //	saga          book a trip, in memory, and print what happens
 //	saga full     the same, when there is no car left
@@ -51,14 +51,14 @@ func task(typ string, trip Trip) (*jobs.Task, error) {
 	return jobs.Define[Trip](typ, jobs.WithQueue("trips"), jobs.WithMaxRetries(3)).Task(trip)
 }
 
-// Company books and cancels. A trip that is booked, or cancelled, again changes
-// nothing: a job can run twice. Cancel also takes trips that were never booked.
+// Company books and cancels. Because a job can run twice, a repeated Book or Cancel
+// changes nothing. Cancel also accepts trips that were never booked.
 type Company interface {
 	Book(ctx context.Context, what, trip string) error
 	Cancel(ctx context.Context, what, trip string) error
 }
 
-// Handlers are the handlers of all steps. An error of Book that wraps
+// Handlers returns the handlers of all steps. An error of Book that wraps
 // jobs.SkipRetry is a refusal; others are tried again.
 func Handlers(c Company) *jobs.ServeMux {
 	mux := jobs.NewServeMux()
@@ -73,7 +73,7 @@ func Handlers(c Company) *jobs.ServeMux {
 	return mux
 }
 
-// Config is that of a server which runs the steps.
+// Config returns the configuration of a server that runs the steps.
 func Config(client *jobs.Client) jobs.Config {
 	return jobs.Config{
 		Queues:     map[string]int{"trips": 1},
@@ -88,7 +88,7 @@ func main() {
 	}
 }
 
-// run books a trip and says how it went.
+// run books a trip and prints the outcome.
 func run(ctx context.Context, b broker.Broker, c printed) error {
 	defer b.Close()
 	client := jobs.NewClient(b, jobs.ClientConfig{})
@@ -111,7 +111,7 @@ func run(ctx context.Context, b broker.Broker, c printed) error {
 	return server.Shutdown(ctx)
 }
 
-// printed is a company on a terminal.
+// printed is a company that prints what it does.
 type printed struct {
 	out  io.Writer
 	full bool // there is no car left

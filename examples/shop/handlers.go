@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Handlers are the handlers of all tasks.
+// Handlers returns the handlers of all tasks.
 func (s *Shop) Handlers() *jobs.ServeMux {
 	mux := jobs.NewServeMux()
 	jobs.Handle(mux, SendReceipt, s.sendReceipt)

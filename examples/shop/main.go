@@ -1,7 +1,7 @@
-// Command shop is a shop whose work outside of requests is done by jobs: a
-// receipt for each order, thumbnails with progress, parcels by an API that
-// allows two calls a second, and a nightly report that fans out and is summed up.
-// No customer waits behind another's hundred orders.
+// Command shop is a shop that does its background work with jobs: a receipt for each
+// order, thumbnails with progress, parcels booked through an API that allows two calls
+// a second, and a nightly report that fans out and is summed up. No customer waits
+// behind another's hundred orders.
 //
 //	shop    take some orders in memory, print what is done about them, and end
 package main
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run is the program.
+// run runs the program.
 func run(ctx context.Context, out io.Writer) error {
 	b := membroker.New() // or redisbroker.New(…), pgbroker.New(…)
 	defer b.Close()
@@ -49,13 +49,13 @@ func run(ctx context.Context, out io.Writer) error {
 		id := fmt.Sprint(1001 + i)
 		o := Order{ID: id, Customer: "ada", Region: regions[i%3], Cents: int64(995 * (i + 1)), Pictures: []string{id + "-front", id + "-back"}}
 		if i == 5 {
-			o.Customer = "bob" // whose thumbnails do not wait for all of ada's
+			o.Customer = "bob" // his thumbnails do not wait for all of ada's
 		}
 		if err := s.Place(ctx, o); err != nil {
 			return err
 		}
 	}
-	// Not to wait for three o'clock:
+	// Do not wait for three o'clock:
 	night, err := ReportNight.Enqueue(ctx, client, struct{}{}, jobs.WithRetention(time.Hour))
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if _, err := workflow.Wait(ctx, client, night.ID); err != nil {
 		return err
 	}
-	return server.Shutdown(ctx) // when the handlers that run have returned
+	return server.Shutdown(ctx) // returns when the running handlers have returned
 }
 
 // begin config

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// memory is Orders in memory. Its jobs end with the process, as it does.
+// memory keeps Orders in memory. Orders and jobs end with the process.
 type memory struct {
 	client *jobs.Client
 	mu     sync.Mutex
@@ -18,12 +18,12 @@ type memory struct {
 
 func (m *memory) Place(_ context.Context, o Order, enqueue func(*jobs.Client) error) error {
 	m.mu.Lock()
-	defer m.mu.Unlock() // handlers see the order when all of its jobs are stored
+	defer m.mu.Unlock() // handlers see the order only when all of its jobs are stored
 	if _, ok := m.orders[o.ID]; ok {
 		return errPlaced
 	}
 	if err := enqueue(m.client); err != nil {
-		return err // jobs that were stored find no order
+		return err // handlers of jobs that were stored find no order
 	}
 	m.orders[o.ID] = o
 	return nil
@@ -50,7 +50,7 @@ func (m *memory) Sold(_ context.Context, region string) (cents int64, err error)
 	return cents, nil
 }
 
-// printed is Outside as lines on a terminal.
+// printed implements Outside by printing lines.
 type printed struct {
 	mu   sync.Mutex
 	out  io.Writer

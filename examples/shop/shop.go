@@ -22,16 +22,16 @@ var (
 )
 
 // Orders keeps the orders. On Postgres, Place is a transaction: see
-// examples/transaction. In memory, nothing is lost that is not all lost.
+// examples/transaction. In memory, orders and jobs are lost together.
 type Orders interface {
-	// Place stores an order and what enqueue enqueues, or neither.
+	// Place stores an order and the jobs that enqueue adds, or neither.
 	Place(ctx context.Context, o Order, enqueue func(inTx *jobs.Client) error) error
 	Get(ctx context.Context, id string) (Order, error)
 	Sold(ctx context.Context, region string) (cents int64, err error)
 }
 
-// Outside is what the shop calls. Each call can be repeated with the same key
-// without a second effect.
+// Outside has the services that the shop calls. Repeating a call with the same key has
+// no second effect.
 type Outside interface {
 	SendMail(ctx context.Context, key, to, text string) error
 	BookParcel(ctx context.Context, key, order string) error

@@ -39,7 +39,7 @@ func (o *transactions) Place(ctx context.Context, order Order, enqueue func(*job
 
 // end transaction
 
-// outside records what it is asked for, once for each key.
+// outside records calls, once for each key.
 type outside struct {
 	out    bytes.Buffer
 	broken map[string]error // by picture, for the next call
@@ -54,7 +54,7 @@ func (o *outside) Shrink(ctx context.Context, picture string) error {
 	return o.printed.Shrink(ctx, picture)
 }
 
-// count is how many lines there are that begin with text.
+// count returns the number of lines that begin with text.
 func (o *outside) count(text string) int { return strings.Count("\n"+o.out.String(), "\n"+text) }
 
 func open(t *testing.T) (*Shop, *outside, *jobstest.Broker) {

@@ -1,5 +1,5 @@
-// Package transaction shows how a job is enqueued inside the transaction that
-// writes the rows it is about: both are there, or neither.
+// Package transaction enqueues a job in the transaction that writes its rows: both are
+// committed, or neither.
 package transaction
 
 import (

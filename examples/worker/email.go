@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Email is what email:send sends: to all of To or to nobody.
+// Email is the argument of email:send. It is sent to all of To or to nobody.
 type Email struct {
 	To      []string `json:"to"`
 	Subject string   `json:"subject"`
@@ -28,7 +28,7 @@ type Email struct {
 // SendEmail is the task of sending an email.
 var SendEmail = jobs.Define[Email]("email:send", jobs.WithTimeout(time.Minute))
 
-// mailer sends email through one server, over a connection for each.
+// mailer sends email through one server, with one connection per email.
 type mailer struct {
 	client *smtp.Client
 	from   *mail.Address
@@ -57,8 +57,8 @@ func newMailer(s settings) (*mailer, error) {
 	return &mailer{client: client, from: from}, err
 }
 
-// send sends one email. Errors name neither addresses nor contents, because
-// they are logged and kept with the job.
+// send sends one email. Errors contain neither addresses nor contents, because they are
+// logged and stored with the job.
 func (m *mailer) send(ctx context.Context, e Email, job *jobs.Job) error {
 	msg, err := m.compose(e, job)
 	if err != nil {
@@ -69,9 +69,9 @@ func (m *mailer) send(ctx context.Context, e Email, job *jobs.Job) error {
 		return fmt.Errorf("connecting to the mail server: %w", err)
 	}
 	err = m.client.SendWithSMTPClient(conn, msg)
-	// What goes wrong after the server took the mail is no reason to send it again.
+	// An error after the server accepted the mail is no reason to send it again.
 	_ = conn.Quit()
-	_ = conn.Close() // which Quit does not when the server answers it badly
+	_ = conn.Close() // Quit does not close if the server answers with an error
 	if err == nil || msg.IsDelivered() {
 		return nil
 	}
@@ -81,24 +81,23 @@ func (m *mailer) send(ctx context.Context, e Email, job *jobs.Job) error {
 	}
 	code := refusal.ErrorCode()
 	err = fmt.Errorf("the mail was not sent: %v: status %d %s", refusal.Reason, code, refusal.EnhancedStatusCode())
-	if code >= 500 { // for good; 4xx may be otherwise another time
+	if code >= 500 { // permanent; 4xx may succeed later
 		err = fmt.Errorf("%w: %v", jobs.SkipRetry, err)
 	}
-	if code == 0 { // the connection broke
+	if code == 0 { // the connection failed
 		return err
 	}
 	return jobs.Classified(err, jobs.Classification{Code: "SMTP_" + strconv.Itoa(code)})
 }
 
-// effect names what a job is to bring about once: its producer's name for it
-// or else the job itself.
+// effect returns the name of a job's effect: the producer's idempotency key, or else
+// the job itself.
 func effect(job *jobs.Job) string {
 	return cmp.Or(job.IdempotencyKey(), job.Queue()+"/"+job.ID())
 }
 
-// compose makes the message. The same effect has the same Message-ID, by which
-// mail servers and programs recognise a duplicate that came through all the
-// same.
+// compose makes the message. The same effect has the same Message-ID, by which mail
+// servers and programs recognise a duplicate.
 func (m *mailer) compose(e Email, job *jobs.Job) (*smtp.Msg, error) {
 	msg := smtp.NewMsg()
 	if err := msg.From(m.from.String()); err != nil {
@@ -108,7 +107,7 @@ func (m *mailer) compose(e Email, job *jobs.Job) (*smtp.Msg, error) {
 		return nil, fmt.Errorf("%w: one of %d addresses is not valid, or there is none", jobs.SkipRetry, len(e.To))
 	}
 	msg.Subject(e.Subject)
-	id := sha256.Sum256([]byte(effect(job))) // which may be any bytes
+	id := sha256.Sum256([]byte(effect(job))) // the effect may contain any bytes
 	msg.SetMessageIDWithValue(hex.EncodeToString(id[:16]) + "@" + domain(m.from.Address))
 	msg.SetDateWithValue(job.CreatedAt())
 	msg.SetBodyString(smtp.TypeTextPlain, e.Text)
@@ -118,7 +117,7 @@ func (m *mailer) compose(e Email, job *jobs.Job) (*smtp.Msg, error) {
 	return msg, nil
 }
 
-// domain is what follows the @ of an address.
+// domain returns the part of an address after the @.
 func domain(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }

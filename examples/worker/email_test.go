@@ -14,8 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// mailServer is an SMTP server that takes any mail, or answers a command with
-// another line.
+// mailServer is an SMTP server that accepts any mail, or answers a command with another
+// line.
 type mailServer struct {
 	answers map[string]string // by the command's first word; "." is the end of the data
 	mails   chan string       // what was delivered
@@ -76,7 +76,7 @@ func (s *mailServer) talk(conn net.Conn) {
 	}
 }
 
-// mailer is one that sends to the server.
+// mailer returns a mailer that sends to the server.
 func (s *mailServer) mailer(t *testing.T) *mailer {
 	t.Helper()
 	m, err := newMailer(settings{SMTPHost: "127.0.0.1", SMTPPort: s.port, SMTPFrom: "Jobs <jobs@example.com>", SMTPTLS: "none"})

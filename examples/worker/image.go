@@ -21,9 +21,9 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Resize is what image:resize does: Source (JPEG, PNG, GIF or WebP), made to
-// fit into Width by Height pixels in its proportions and never enlarged,
-// becomes Target, a JPEG or PNG by its name. Both are below IMAGE_DIR.
+// Resize is the argument of image:resize. Source (JPEG, PNG, GIF or WebP) is scaled to
+// fit into Width by Height pixels, keeps its proportions, and is never enlarged. Target
+// is a JPEG or PNG, by its name. Both are below IMAGE_DIR.
 type Resize struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
@@ -34,8 +34,8 @@ type Resize struct {
 // ResizeImage is the task of resizing an image.
 var ResizeImage = jobs.Define[Resize]("image:resize", jobs.WithTimeout(5*time.Minute))
 
-// maxPixels bounds the memory of an image, which a small file can claim much
-// of: four bytes a pixel.
+// maxPixels limits the memory of an image, four bytes per pixel, because a small file
+// can declare a huge image.
 const maxPixels = 50_000_000
 
 // resizer resizes images below one directory, and can reach no other.
@@ -46,8 +46,8 @@ func newResizer(dir string) (*resizer, error) {
 	return &resizer{root}, err
 }
 
-// resize resizes one image. Running it again gives the same file, which is
-// there as a whole or not at all.
+// resize resizes one image. A second run gives the same file. The file exists as a
+// whole or not at all.
 func (r *resizer) resize(ctx context.Context, task Resize, _ *jobs.Job) error {
 	if !filepath.IsLocal(task.Source) || !filepath.IsLocal(task.Target) || task.Width < 1 || task.Height < 1 {
 		return fmt.Errorf("%w: source and target have to be names below the directory, width and height 1 or more", jobs.SkipRetry)
@@ -71,8 +71,8 @@ func (r *resizer) resize(ctx context.Context, task Resize, _ *jobs.Job) error {
 	return r.write(task.Target, func(f *os.File) error { return encode(f, target) })
 }
 
-// read decodes an image. What is no image now will be none later, while one
-// that cannot be read, or is not there yet, may be tried again.
+// read decodes an image. Data that is not an image is not retried; a file that cannot
+// be read, or does not exist yet, is.
 func (r *resizer) read(name string) (image.Image, error) {
 	f, err := r.root.Open(name)
 	if err != nil {
@@ -98,13 +98,14 @@ func (r *resizer) read(name string) (image.Image, error) {
 	return img, err
 }
 
-// fit is the size of an image of bounds that fits into width by height.
+// fit returns the size to which an image of these bounds is scaled to fit into width by
+// height.
 func fit(bounds image.Rectangle, width, height int) image.Rectangle {
 	scale := min(float64(width)/float64(bounds.Dx()), float64(height)/float64(bounds.Dy()), 1)
 	return image.Rect(0, 0, max(1, int(float64(bounds.Dx())*scale+.5)), max(1, int(float64(bounds.Dy())*scale+.5)))
 }
 
-// encoder is how a file of that name is written.
+// encoder returns the function that writes a file of that name.
 func encoder(name string) (func(*os.File, image.Image) error, error) {
 	switch path.Ext(name) {
 	case ".jpg", ".jpeg":
@@ -115,8 +116,8 @@ func encoder(name string) (func(*os.File, image.Image) error, error) {
 	return nil, fmt.Errorf("%w: the target's name ends neither in .jpg, .jpeg nor .png", jobs.SkipRetry)
 }
 
-// write makes a file in one step: under a name that is this run's own, and
-// then renamed.
+// write creates a file atomically: it writes under a name unique to this run, then
+// renames it.
 func (r *resizer) write(name string, encode func(*os.File) error) error {
 	if err := r.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// picture is a PNG of one colour.
+// picture returns a PNG of one colour.
 func picture(t *testing.T, width, height int) []byte {
 	t.Helper()
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -36,7 +36,7 @@ func picture(t *testing.T, width, height int) []byte {
 	return b.Bytes()
 }
 
-// images is a directory with files in it, and its resizer.
+// images returns a directory with these files, and its resizer.
 func images(t *testing.T, files map[string][]byte) (string, *resizer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestImage_ImagesAreMadeToFitInTheirProportions(t *testing.T) {
 	}
 }
 
-// bomb is the head of a PNG that claims to have 100,000 by 100,000 pixels.
+// bomb returns the header of a PNG that claims to have 100,000 by 100,000 pixels.
 func bomb(t *testing.T) []byte {
 	p := picture(t, 1, 1)
 	binary.BigEndian.PutUint32(p[16:], 100_000)

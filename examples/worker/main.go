@@ -1,7 +1,7 @@
-// Command worker is a worker for production as a program that one can copy:
-// it sends mail and resizes images, is configured from the environment, drains
-// on SIGTERM, and serves probes and metrics over HTTP. Package deploy has an
-// image of it, a stack for Docker Compose, and manifests for Kubernetes.
+// Command worker is a worker for production that you can copy. It sends mail and
+// resizes images, is configured from the environment, drains on SIGTERM, and serves
+// probes and metrics over HTTP. Package deploy has its image, a stack for Docker
+// Compose, and manifests for Kubernetes.
 //
 //	worker                        work until SIGTERM
 //	worker enqueue TYPE PAYLOAD   enqueue one job and print its ID
@@ -11,8 +11,8 @@
 //	email:send    {"to":["ada@example.com"],"subject":"…","text":"…","html":"…"}
 //	image:resize  {"source":"in/a.jpg","target":"out/a.png","width":800,"height":600}
 //
-// The environment is that of jobs.ConfigFromEnv, JOBS_BROKER being required,
-// and the variables of type settings.
+// It reads the environment variables of jobs.ConfigFromEnv and of type settings.
+// JOBS_BROKER is required.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// version is set by the linker, for binaries that are built without Git's.
+// version is set by the linker for binaries that are built outside of a Git repository.
 var version string
 
 func main() {
@@ -96,8 +96,8 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 	paths := http.NewServeMux()
 	paths.Handle("/", server.Health())
 	paths.Handle("GET /metrics", metrics.handler)
-	// Served until the drain is over, or an orchestrator would take a drain
-	// for a death.
+	// Serve until the drain is over. Otherwise an orchestrator would mistake the drain for
+	// a crash.
 	web, err := serve(s.Listen, paths)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// program is the worker as a process with nothing else in its environment.
+// program returns the worker as a process with only env in its environment.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

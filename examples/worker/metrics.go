@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// measured is what counts and times the worker's jobs, and shows it to
-// Prometheus, with what the Go runtime and the system say of the process.
+// measured counts and times the worker's jobs for Prometheus, and adds the metrics of
+// the Go runtime and of the process.
 type measured struct {
 	*observe.Metrics
 	provider *metric.MeterProvider
@@ -37,7 +37,7 @@ func measure(b broker.Broker) (*measured, error) {
 	return m, err
 }
 
-// Close ends the measuring; the broker may be closed then.
+// Close stops the metrics; after that the broker may be closed.
 func (m *measured) Close() error {
 	return errors.Join(m.Metrics.Close(), m.provider.Shutdown(context.Background()))
 }

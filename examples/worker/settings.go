@@ -10,23 +10,23 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// settings are what the environment says beyond jobs.ConfigFromEnv. A kind of
-// task whose variable is unset is not handled.
+// settings are the environment variables besides those of jobs.ConfigFromEnv. If the
+// variable of a type of task is unset, the worker does not handle it.
 type settings struct {
-	// Listen is the address of probes, stats and metrics. They tell names of
-	// queues and hosts, so beyond this machine they are served only on request.
+	// Listen is the address of probes, stats and metrics. They reveal names of queues and
+	// hosts, so by default only this machine can reach them.
 	Listen string `env:"WORKER_LISTEN" envDefault:"127.0.0.1:8080"`
 
 	// SMTPHost is the mail server for email:send.
 	SMTPHost     string `env:"SMTP_HOST"`
 	SMTPPort     int    `env:"SMTP_PORT" envDefault:"587"`
 	SMTPFrom     string `env:"SMTP_FROM"`                       // the sender's address
-	SMTPUsername string `env:"SMTP_USERNAME"`                   // none: the server asks for none
+	SMTPUsername string `env:"SMTP_USERNAME"`                   // empty: no authentication
 	SMTPPassword string `env:"SMTP_PASSWORD"`                   //
 	SMTPTLS      string `env:"SMTP_TLS" envDefault:"mandatory"` // by STARTTLS; or opportunistic, or none
 
-	// ImageDir is the directory of images for image:resize, which reaches no
-	// file outside of it.
+	// ImageDir is the directory of images for image:resize, which cannot reach files
+	// outside of it.
 	ImageDir string `env:"IMAGE_DIR"`
 }
 
@@ -43,7 +43,7 @@ func readSettings() (settings, error) {
 	return s, err
 }
 
-// handlers are those that the settings allow.
+// handlers returns the handlers that the settings allow.
 func (s settings) handlers(metrics *measured) (*jobs.ServeMux, error) {
 	mux := jobs.NewServeMux()
 	if s.SMTPHost != "" {
@@ -51,8 +51,8 @@ func (s settings) handlers(metrics *measured) (*jobs.ServeMux, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the mail server's settings: %w", err)
 		}
-		// A mail that was sent is not sent again when its job comes a second
-		// time, after a crash for example.
+		// A mail that was sent is not sent again when its job is delivered again, for example
+		// after a crash.
 		jobs.Handle(mux, SendEmail, m.send, middleware.Dedup(middleware.DedupConfig{
 			Marks: metrics.Broker(), Key: effect, OnDuplicate: metrics.OnDuplicate,
 		}))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// serve serves h on an address from when it returns until it is closed.
+// serve starts to serve h on an address; the server runs until it is closed.
 func serve(address string, h http.Handler) (*http.Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// The pauses between attempts to put what a server brings, and to revive what
-// is dead, while the store cannot be reached.
+// The pauses between attempts to put the server's definitions and to revive dead
+// schedules while the store cannot be reached.
 const (
 	startPauseMin = time.Second
 	startPauseMax = time.Minute
 )
 
-// carePause is how often a server looks after schedules: seldom, because
-// nothing that the framework does ends one.
+// carePause is how often a server checks for dead and missing schedules: rarely,
+// because the framework itself never ends one.
 const carePause = 15 * time.Minute
 
-// care puts what the server brings, and goes on to revive what is dead and to
-// count what is missing, until the server drains.
+// care puts the server's definitions. Then it revives dead schedules and counts
+// missing ones until the server drains.
 func (x *runner) care(ctx context.Context, definitions []Definition) {
 	x.start(ctx, definitions)
 	defer x.missing.Store(0)
@@ -39,8 +39,8 @@ func (x *runner) care(ctx context.Context, definitions []Definition) {
 	}
 }
 
-// start puts what the server brings and revives what is dead, until it has
-// succeeded or the server drains.
+// start puts the server's definitions and revives dead schedules. It tries until
+// it succeeds or the server drains.
 func (x *runner) start(ctx context.Context, definitions []Definition) {
 	for attempt := 0; ; attempt++ {
 		var left []Definition
@@ -66,7 +66,7 @@ func (x *runner) start(ctx context.Context, definitions []Definition) {
 	}
 }
 
-// once puts what the server brings, and revives what is dead.
+// once puts the server's definitions and revives dead schedules.
 func (x *runner) once(ctx context.Context, definitions []Definition) error {
 	for _, d := range definitions {
 		if _, err := x.put(ctx, d); err != nil {
@@ -114,8 +114,8 @@ func (x *runner) countMissing(ctx context.Context, definitions []Definition) (mi
 	return missing, nil
 }
 
-// Missing is how many of the definitions that a server of this process brings
-// are not in the store: somebody deleted them, or the store lost them, or they
-// were refused. The servers look when they start and every quarter of an hour.
-// observe.MetricsConfig.Schedules reports it.
+// Missing returns how many definitions of this process's servers are not in the
+// store: somebody deleted them, the store lost them, or they were refused. The
+// servers check when they start and every 15 minutes.
+// observe.MetricsConfig.Schedules reports the number.
 func (s *Schedules) Missing() int { return int(s.missing.Load()) }

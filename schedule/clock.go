@@ -6,23 +6,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The arithmetic of clocks is in this file, and nowhere else. The rule:
+// All clock arithmetic is in this file. The rule:
 //
-// A line that does not name every hour means times of the wall clock. Each of
-// them comes once. If the clock is put forward over some of them, they come
-// together at the first instant after the gap. If the clock is put back, they
-// come the first time only.
+// A line that does not match every hour means wall-clock times. Each of them
+// fires once. If the clock is put forward over some of them, they fire as one at
+// the first instant after the gap. If the clock is put back, only their first
+// occurrence fires.
 //
-// A line of every hour follows elapsed time. Times that the clock skips are
-// skipped, and those that it repeats are repeated: every ten minutes stays
+// A line that matches every hour follows elapsed time. Times that the clock skips
+// are skipped, and those that it repeats are repeated: every ten minutes stays
 // every ten minutes.
 //
 // Times are searched within the spans in which the zone's offset is constant.
-// Within one, the wall clock is plain counting, and at its edges the rule
-// applies. So it does not matter by how much a clock is put, or at what time of
-// day.
+// Within a span, no clock changes; the rule applies at its edges. So it does not
+// matter by how much a clock changes, or at what time of day.
 
-// wall is what a clock on a wall shows.
+// wall is a wall-clock time, without a zone.
 type wall struct{ year, month, day, hour, minute, second int }
 
 func wallOf(t time.Time, offset int) wall {
@@ -31,14 +30,14 @@ func wallOf(t time.Time, offset int) wall {
 	return wall{year, int(month), day, t.Hour(), t.Minute(), t.Second()}
 }
 
-// instant is when a clock with the offset shows w.
+// instant returns when a clock with the offset shows w.
 func (w wall) instant(offset int) time.Time {
 	return time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.second, 0, time.UTC).
 		Add(-time.Duration(offset) * time.Second)
 }
 
-// next is the first time of the line after t by the clocks of a zone; ok is
-// false if there is none.
+// next returns the line's first time after t by the clocks of a zone; ok is
+// false if it has none.
 func (c *cronLine) next(t time.Time, zone *time.Location) (next time.Time, ok bool) {
 	for t = t.Truncate(time.Second).Add(time.Second); t.Before(broker.MaxTime); {
 		start, end := t.In(zone).ZoneBounds()
@@ -65,19 +64,18 @@ func (c *cronLine) next(t time.Time, zone *time.Location) (next time.Time, ok bo
 	return time.Time{}, false
 }
 
-// firesWithin reports whether the line has a time from one wall time on and
-// before another.
+// firesWithin reports whether the line has a time in [from, to).
 func (c *cronLine) firesWithin(from, to wall) bool {
 	w, ok := c.nextWall(from)
 	return ok && w.instant(0).Before(to.instant(0))
 }
 
-// horizon is how many years are searched. A weekday's fifth on the 29th of
-// February is the rarest that there is, and comes after 40 years at most.
+// horizon is how many years are searched. The rarest time is a given weekday on
+// the 29th of February, which comes after 40 years at most.
 const horizon = 50
 
-// nextWall is the first time of the line from w on, by a clock that is never
-// put.
+// nextWall returns the line's first time that is not before w, by a clock that
+// never changes.
 func (c *cronLine) nextWall(w wall) (wall, bool) {
 	for last := w.year + horizon; w.year <= last; {
 		if month, ok := after(c.month, w.month); !ok {
@@ -104,7 +102,7 @@ func (c *cronLine) nextWall(w wall) (wall, bool) {
 	return wall{}, false
 }
 
-// nextInDay is the first time of the line from w on, on the day of w.
+// nextInDay returns the line's first time on the day of w that is not before w.
 func (c *cronLine) nextInDay(w wall) (wall, bool) {
 	first, _ := after(c.second, 0)
 	second, ok := after(c.second, w.second)

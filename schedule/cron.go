@@ -9,18 +9,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// cronLine is a parsed line: of each field the set of its values, as bits.
+// cronLine is a parsed line: the set of values of each field, as bits.
 type cronLine struct {
 	second, minute, hour, day, month, weekday uint64
 
-	lastDay bool     // L among the days: the last one of the month
+	lastDay bool     // the days include L, the last one of the month
 	nth     [7]uint8 // by weekday: bit n for its nth in the month, MON#1 for example
 
 	anyDay, anyWeekday bool // that field restricts nothing
 	everyHour          bool // the line follows elapsed time, see clock.go
 }
 
-// field is one of the six of a line.
+// field is one of the six fields of a line.
 type field struct {
 	name     string
 	min, max int
@@ -41,8 +41,8 @@ var shorthands = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// parseCron reads a line of five fields, of six with seconds first, or one of
-// the words for common lines.
+// parseCron parses a line of five fields, of six with the second first, or one
+// of the shorthands.
 func parseCron(line string) (*cronLine, error) {
 	words := strings.Fields(line)
 	if len(words) == 1 && strings.HasPrefix(words[0], "@") {
@@ -87,7 +87,7 @@ func parseCron(line string) (*cronLine, error) {
 	return c, nil
 }
 
-// lastOfMonth reads L.
+// lastOfMonth parses L.
 func (c *cronLine) lastOfMonth(text string) (bool, error) {
 	if text != "L" && text != "l" {
 		return false, nil
@@ -96,7 +96,7 @@ func (c *cronLine) lastOfMonth(text string) (bool, error) {
 	return true, nil
 }
 
-// nthWeekday reads MON#2, the second Monday of the month.
+// nthWeekday parses MON#2, the second Monday of the month.
 func (c *cronLine) nthWeekday(text string) (bool, error) {
 	name, number, ok := strings.Cut(text, "#")
 	if !ok {
@@ -123,8 +123,8 @@ func (f field) span(from, to, step int) (set uint64) {
 	return set
 }
 
-// parse reads a list of values, ranges and steps. extra reads what only this
-// field has.
+// parse parses a list of values, ranges and steps. extra parses the forms that
+// only this field has.
 func (f field) parse(text string, extra func(string) (bool, error)) (set uint64, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if extra != nil {
@@ -147,7 +147,7 @@ func (f field) parse(text string, extra func(string) (bool, error)) (set uint64,
 func (f field) parsePart(part string) (uint64, error) {
 	span, stepText, stepped := strings.Cut(part, "/")
 	from, to, step := f.min, f.max, 1
-	if f.max == 7 { // Sunday only once
+	if f.max == 7 { // Sunday must not count twice
 		to = 6
 	}
 	var err error
@@ -179,7 +179,7 @@ func (f field) parsePart(part string) (uint64, error) {
 	return f.span(from, to, step), nil
 }
 
-// value reads a number or a name.
+// value parses a number or a name.
 func (f field) value(text string) (int, error) {
 	for i, name := range f.names {
 		if strings.EqualFold(text, name) {
@@ -193,7 +193,8 @@ func (f field) value(text string) (int, error) {
 	return n, nil
 }
 
-// after is the first value of a set from v on, and whether there is one.
+// after returns the first value of a set that is at least v; ok is false if
+// there is none.
 func after(set uint64, v int) (int, bool) {
 	rest := set >> v << v
 	return bits.TrailingZeros64(rest), rest != 0

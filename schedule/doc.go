@@ -1,10 +1,10 @@
-// Package schedule enqueues jobs at times: by lines of cron, or at intervals.
+// Package schedule enqueues jobs at set times: by cron lines or at intervals.
 //
 //	schedules := schedule.New(b, "billing")
 //	report := jobs.NewTask("report:nightly", nil)
 //	_, err := schedules.Put(ctx, "nightly-report", schedule.Cron("0 3 * * *", "Europe/Berlin"), report)
 //
-// Servers run schedules if they have the extension:
+// Servers with the extension run schedules:
 //
 //	jobs.Config{Extensions: []jobs.Extension{schedules.Extension(client, schedule.ExtensionConfig{})}}
 //
@@ -14,19 +14,18 @@
 //
 // # How it works
 //
-// A schedule is itself one job, in the reserved queue [Queue], which never
-// ends. Its payload is the definition. When a tick is due, a server runs it: it
-// enqueues the tick's job, and snoozes until the next tick. Times are computed
-// from the times before, never from when the server came to it, so ticks do not
-// drift. What was decided is written down, in a mark of the store, before
-// anything is enqueued, and an ID is accepted once. So if a server dies at any
-// instruction, another one goes on where it was: no tick is lost, and none is
-// doubled.
+// A schedule is itself a job in the reserved queue [Queue], one that never ends.
+// Its payload is the definition. When a tick is due, a server runs the schedule:
+// it enqueues the tick's job and snoozes until the next tick. Each time is
+// computed from the one before, never from when a server ran it, so ticks do not
+// drift. Decisions are stored in a mark before anything is enqueued, and a queue
+// accepts an ID once. So if a server dies at any instruction, another one
+// continues: no tick is lost, and none runs twice.
 //
-// That a tick is not doubled depends on the memory of its queue for IDs, as
-// [jobs.WithID] says: an hour after the job is gone, unless the queue's policy
-// says otherwise. It would take a server that dies between two calls, or hangs
-// between them, and nobody going on for longer than that.
+// That no tick runs twice depends on how long its queue remembers IDs (see
+// [jobs.WithID]): for an hour after the job is gone, unless the queue's policy
+// says otherwise. A tick could run twice only if a server died or hung between
+// two calls and no server continued within that time.
 //
-// The store's clock counts. Clocks of servers do not matter.
+// Only the store's clock counts; the servers' clocks do not matter.
 package schedule

@@ -18,7 +18,7 @@ func (r *record) plan(id string) (*plan, error) {
 	return &plan{timing, r.Start, r.End, r.offset(id), r.Misfire}, nil
 }
 
-// after is the first tick after t.
+// after returns the first tick after t.
 func (p *plan) after(t time.Time) (time.Time, bool) {
 	if before := p.start.Add(-1); !p.start.IsZero() && t.Before(before) {
 		t = before
@@ -27,8 +27,8 @@ func (p *plan) after(t time.Time) (time.Time, bool) {
 	return next, ok && (p.end.IsZero() || !next.After(p.end))
 }
 
-// dueAt is when a tick is to be run, if the next one is at following, which is
-// zero if there is none.
+// dueAt returns when a tick runs. following is the time of the next tick, zero if
+// there is none.
 func (p *plan) dueAt(tick, following time.Time) time.Time {
 	offset := p.offset
 	if !following.IsZero() {
@@ -37,30 +37,31 @@ func (p *plan) dueAt(tick, following time.Time) time.Time {
 	return tick.Add(offset)
 }
 
-// due is what is to be run.
+// due are the ticks to run, and the counts of those that are dropped. The counts
+// are lower bounds if there were more than maxSteps ticks.
 type due struct {
-	ticks   []time.Time // oldest first
-	late    int64       // others, that are older than the misfire window; at least so many after maxSteps
-	many    int64       // others, of which the misfire policy runs fewer; at least so many after maxSteps
+	ticks   []time.Time // to run, oldest first
+	late    int64       // dropped: older than the misfire window
+	many    int64       // dropped: more than the misfire policy runs
 	through time.Time   // the last tick that was due
-	next    time.Time   // when the next one is to be run; zero if there is none
+	next    time.Time   // when the next one runs; zero if there is none
 }
 
-// maxSteps bounds the ticks that are counted one by one: a schedule of every
-// second that nobody ran for a day.
+// maxSteps bounds how many ticks are counted one by one: enough for a schedule of
+// every second that did not run for a day.
 const maxSteps = 100_000
 
 // dueBetween finds the ticks after from that are due at now.
 func (p *plan) dueBetween(from, now time.Time) due {
 	d, more := p.scan(from, now)
 	oldest := d
-	// The newest are what counts. Ticks are a second apart or more, so this ends
-	// long before the two meet.
+	// Only the newest ticks run, so bisect for a start that leaves few enough to
+	// count. Ticks are at least a second apart, so this ends.
 	for early, late := from, now; more; {
 		since := early.Add(late.Sub(early) / 2)
 		if d, more = p.scan(since, now); more {
 			early = since
-		} else if more = d.through.Equal(since); more { // none
+		} else if more = d.through.Equal(since); more { // no tick since then
 			late = since
 		}
 	}
@@ -69,7 +70,7 @@ func (p *plan) dueBetween(from, now time.Time) due {
 	return d
 }
 
-// scan counts ticks one by one; more says that there are too many.
+// scan counts ticks one by one; more is true if there are too many.
 func (p *plan) scan(from, now time.Time) (d due, more bool) {
 	d.through = from
 	tick, ok := p.after(from)

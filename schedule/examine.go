@@ -11,8 +11,8 @@ import (
 )
 
 // Examine finds schedules that do not tick as they should. `jobsctl doctor` shows
-// what it finds beside the findings of the store. With fix it repairs what can be
-// repaired, and still reports the rest. An error comes with a zero finding and
+// its findings beside those of the store. With fix, Examine repairs what it can;
+// it reports every finding either way. An error comes with a zero finding and
 // ends the examination.
 func (s *Schedules) Examine(ctx context.Context, fix bool) iter.Seq2[broker.Finding, error] {
 	return func(yield func(broker.Finding, error) bool) {
@@ -40,7 +40,7 @@ func (s *Schedules) Examine(ctx context.Context, fix bool) iter.Seq2[broker.Find
 	}
 }
 
-// finding says what is wrong with a schedule.
+// finding returns what is wrong with a schedule.
 func finding(info *Info) (f broker.Finding, wrong bool) {
 	f = broker.Finding{Queue: Queue, ID: info.ID, What: info.Error}
 	switch info.Status {
@@ -85,7 +85,7 @@ func (s *Schedules) repair(ctx context.Context, id string) (fixed bool, left str
 		return false, "it is due or about to be, and a server has to run it", nil
 	}
 	if err != nil && !broker.StoreFailed(err) {
-		return false, err.Error(), nil // somebody else was quicker
+		return false, err.Error(), nil // another caller was first
 	}
 	return err == nil, "", err
 }

@@ -4,7 +4,7 @@ import "github.com/seed81422ce9/jobs/broker"
 
 var kinds = broker.KnownFindings(findings)
 
-// FindingKinds are the kinds of findings that Examine can report.
+// FindingKinds returns the kinds of findings that Examine can report.
 func FindingKinds() []broker.FindingKind { return append([]broker.FindingKind(nil), findings...) }
 
 var findings = []broker.FindingKind{

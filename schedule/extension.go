@@ -21,11 +21,10 @@ type ExtensionConfig struct {
 	Logger *slog.Logger
 }
 
-// Extension makes a server run the schedules of the store, of every owner: it
-// belongs in jobs.Config.Extensions. The client enqueues the jobs of ticks, with
-// its middleware; close it after the server. When the server starts, and every
-// quarter of an hour, schedules that are dead are revived. Extension panics if
-// the client is nil.
+// Extension makes a server run the schedules of every owner in the store; put it
+// into jobs.Config.Extensions. The client enqueues the ticks' jobs, with its
+// middleware; close it after the server. The server revives dead schedules when
+// it starts and every 15 minutes. Extension panics if the client is nil.
 func (s *Schedules) Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	if client == nil {
 		panic("jobs/schedule: Extension: the client is nil")

@@ -17,7 +17,7 @@ type job struct {
 	Payload        string            `json:"payload,omitempty"` // if it is text
 	Bytes          []byte            `json:"payload_base64,omitempty"`
 	Headers        map[string]string `json:"headers,omitempty"`
-	HeaderBytes    map[string][]byte `json:"headers_base64,omitempty"` // those that are no text
+	HeaderBytes    map[string][]byte `json:"headers_base64,omitempty"` // those that are not text
 	Priority       broker.Priority   `json:"priority"`
 	MaxRetries     int               `json:"max_retries"`
 	CrashBudget    int               `json:"crash_budget,omitzero"`
@@ -73,14 +73,14 @@ func newJob(draft broker.NewJob) (job, error) {
 	return j, nil
 }
 
-// tick is one time of a schedule that was decided to run.
+// tick is a tick that is to become a job.
 type tick struct {
 	At     time.Time `json:"at"`
 	Manual bool      `json:"manual,omitempty"` // by RunNow
 }
 
-// jobID is the ID of a tick's job. That of a run by hand has a fraction of a
-// second, so it never is that of a tick.
+// jobID returns the ID of a tick's job. A manual run's ID has a fraction of a
+// second, so it never equals that of a tick.
 func (k tick) jobID(schedule string) string {
 	layout := time.RFC3339Nano
 	if k.Manual {
@@ -95,14 +95,13 @@ const (
 	HeaderTick     = "jobs-schedule-tick" // the nominal time of the tick, in RFC 3339
 )
 
-// Tick says which tick of which schedule a job is.
+// Tick says which tick of which schedule enqueued a job.
 type Tick struct {
 	Schedule string
-	At       time.Time // the nominal time; that of the request for a run by hand
+	At       time.Time // the nominal time; for RunNow, the time of the call
 }
 
-// TickOf returns the tick that a job is of; ok is false if no schedule enqueued
-// it.
+// TickOf returns the tick that enqueued a job; ok is false if no schedule did.
 func TickOf(job *jobs.Job) (t Tick, ok bool) {
 	at, err := time.Parse(time.RFC3339Nano, job.Header(HeaderTick))
 	if err != nil || job.Header(HeaderSchedule) == "" {
@@ -111,7 +110,7 @@ func TickOf(job *jobs.Job) (t Tick, ok bool) {
 	return Tick{Schedule: job.Header(HeaderSchedule), At: at}, true
 }
 
-// task is what to enqueue for a tick.
+// task returns the task to enqueue for a tick.
 func (r *record) task(schedule string, k tick) *jobs.Task {
 	j := &r.Job
 	opts := []jobs.Option{
@@ -153,7 +152,7 @@ func (r *record) task(schedule string, k tick) *jobs.Task {
 	return jobs.NewTask(j.Type, j.payload(), opts...)
 }
 
-// newJob is the job of a tick, to be checked.
+// newJob returns the job of a tick, for a check.
 func (r *record) newJob(schedule string, k tick) broker.NewJob {
 	draft, err := r.task(schedule, k).Draft()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Info struct {
 	ID      string
 	Owner   string
-	Spec    string // the line of cron, or @every
+	Spec    string // the cron line, or @every
 	Zone    string
 	Start   time.Time
 	End     time.Time
@@ -32,10 +32,10 @@ type Info struct {
 	Status   Status
 	State    broker.State // of the schedule's own job
 	Next     time.Time    // when the next tick is due; zero if there is none
-	Due      time.Time    // the oldest tick that is decided and not enqueued, otherwise Next
+	Due      time.Time    // the oldest tick that is not enqueued yet, otherwise Next
 	Last     time.Time    // the last tick that was run
 	LastJob  string       // the ID of its job
-	Buffered time.Time    // a tick that waits for the end of the last one's job
+	Buffered time.Time    // a tick that waits until the last one's job has ended
 	Paused   *Pause
 	Counts   Counts
 	// Error says why the schedule cannot run, or why its last tick was not
@@ -58,7 +58,7 @@ func (s *Schedules) Get(ctx context.Context, id string) (Info, error) {
 }
 
 // List describes all schedules of the store, of every owner, sorted by ID. It
-// takes a call to the store for each, some at once: Page is for very many.
+// makes a call to the store for each, several at once; use Page for very many.
 func (s *Schedules) List(ctx context.Context) (all []Info, err error) {
 	for cursor := ""; ; {
 		some, next, err := s.Page(ctx, cursor)
@@ -78,9 +78,9 @@ func sortByID(all []Info) {
 	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// Page describes some hundred schedules, of every owner, sorted by ID, and
-// returns the cursor of the page after, which is empty at the end. An empty
-// cursor begins. Pages are in the order of the store.
+// Page describes up to 500 schedules, of every owner, and returns the cursor of
+// the next page, which is empty at the end. Start with an empty cursor. A page is
+// sorted by ID; the pages come in the store's order.
 func (s *Schedules) Page(ctx context.Context, cursor string) (some []Info, next string, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, "", about(err, "list schedules", "")
@@ -160,7 +160,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 	}
 	st := state{Through: r.Since, Paused: r.paused()}
 	if job.Deliveries > 0 {
-		st.Through = now // if the store has lost what it did
+		st.Through = now // for the case that the store has lost its state
 	}
 	if m.Held {
 		var read state

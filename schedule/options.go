@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Definition is a schedule as a program names it.
+// Definition is a schedule as a program defines it.
 type Definition struct {
 	ID      string     // 1 to 200 bytes, unique in the store
 	Spec    Spec       // when it ticks
@@ -17,20 +17,19 @@ type Definition struct {
 	err error // the arguments of the task could not be encoded
 }
 
-// Define is the definition of a schedule whose ticks enqueue tasks of a typed
-// definition, each with these arguments. If they cannot be encoded, Put and Sync
-// say so, with ErrInvalid.
+// Define returns a schedule whose ticks enqueue tasks of a typed definition, each
+// with these arguments. If they cannot be encoded, Put and Sync return
+// ErrInvalid.
 func Define[T any](id string, spec Spec, of jobs.Definition[T], args T, opts ...Option) Definition {
 	d := Definition{ID: id, Spec: spec, Options: opts}
 	d.Task, d.err = of.Task(args)
 	return d
 }
 
-// Put makes the schedule, or changes it to what it should be; see
-// Schedules.Put.
+// Put creates or updates the schedule; see Schedules.Put.
 func (d Definition) Put(ctx context.Context, s *Schedules) (Change, error) { return s.put(ctx, d) }
 
-// Option sets something of a schedule.
+// Option changes a setting of a schedule.
 type Option interface{ apply(*settings) }
 
 type settings struct {
@@ -42,11 +41,10 @@ type optionFunc func(*settings)
 
 func (f optionFunc) apply(s *settings) { f(s) }
 
-// Misfire says what becomes of ticks that nobody ran in time, because no server
-// was up or the store could not be reached. Of the ticks that are due when a
-// server comes to it, the newest Max are run, oldest first, as far as they are
-// not older than Window. The others are counted, those that are too old and those
-// that are too many apart.
+// Misfire says what becomes of ticks that did not run in time, because no server
+// was up or the store could not be reached. When a server runs the schedule
+// again, it runs the newest Max of the ticks that are due and not older than
+// Window, oldest first. The others are counted, as too late or too many.
 type Misfire struct {
 	Max    int           // 1 to 1000
 	Window time.Duration // zero means any age
@@ -54,8 +52,8 @@ type Misfire struct {
 
 // Policies for misfires. RunUpTo makes others.
 var (
-	MisfireOne  = Misfire{Max: 1}                      // the newest, however late: the default
-	MisfireSkip = Misfire{Max: 1, Window: time.Minute} // none that is later than a minute
+	MisfireOne  = Misfire{Max: 1}                      // runs the newest, however late: the default
+	MisfireSkip = Misfire{Max: 1, Window: time.Minute} // runs the newest, if it is at most a minute late
 )
 
 // RunUpTo runs up to max missed ticks that are not older than window.
@@ -64,53 +62,53 @@ func RunUpTo(max int, window time.Duration) Misfire { return Misfire{Max: max, W
 // WithMisfire sets what becomes of missed ticks. The default is MisfireOne.
 func WithMisfire(m Misfire) Option { return optionFunc(func(s *settings) { s.Misfire = m }) }
 
-// Overlap says what becomes of a tick if the job of the tick before has not
-// ended: it is queued, runs, or waits for a retry.
+// Overlap says what becomes of a tick while the previous tick's job is queued,
+// runs, or waits for a retry.
 type Overlap string
 
 // Policies for overlaps.
 const (
 	OverlapAllow  Overlap = "allow"  // the jobs run side by side: the default
 	OverlapSkip   Overlap = "skip"   // the tick is dropped, and counted as overlapped
-	OverlapBuffer Overlap = "buffer" // one tick waits for the end, at most; later ones are dropped
-	OverlapCancel Overlap = "cancel" // the job before is cancelled; if it runs, its context ends
+	OverlapBuffer Overlap = "buffer" // at most one tick waits for the end; later ones are dropped
+	OverlapCancel Overlap = "cancel" // the previous job is cancelled; if it runs, its context ends
 )
 
 // WithOverlap sets what becomes of a tick whose predecessor has not ended. The
-// default is OverlapAllow. Ticks that wait start within some seconds of the end,
-// at most 30.
+// default is OverlapAllow. A waiting tick starts within seconds of the end, at
+// most 30.
 func WithOverlap(o Overlap) Option { return optionFunc(func(s *settings) { s.Overlap = o }) }
 
-// WithJitter puts ticks off by up to d, so that schedules of the same time do
-// not all start at once. Each schedule has its own delay, which its ID decides:
-// so its ticks stay as far apart as they were. A tick is never put off to the
-// next one. IDs and headers of jobs keep the nominal time. The default is zero.
+// WithJitter delays ticks by up to d, so that schedules of the same time do not
+// all start at once. Each schedule has one delay, derived from its ID, so its
+// ticks stay equally far apart. A tick is never delayed as far as the next one.
+// IDs and headers of jobs keep the nominal time. The default is zero.
 func WithJitter(d time.Duration) Option {
 	return optionFunc(func(s *settings) { s.Jitter = duration(d) })
 }
 
-// WithStart sets the time before which there is no tick, and from which
-// intervals are counted. The default is when the schedule was put.
+// WithStart sets the time before which there is no tick and from which intervals
+// are counted. By default, ticks begin when the schedule is put, and Every says
+// how intervals are counted.
 func WithStart(t time.Time) Option { return optionFunc(func(s *settings) { s.Start = when(t) }) }
 
 // WithEnd sets the time after which there is no tick. The default is none. The
 // schedule stays, and does nothing, until it is deleted.
 func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = when(t) }) }
 
-// WithPaused makes a new schedule paused, in the same step, until Resume; see
-// Schedules.Pause. It changes nothing of a schedule that exists. The default is
-// that it ticks.
+// WithPaused creates a schedule paused, until Resume; see Schedules.Pause. It has
+// no effect on a schedule that exists. By default a new schedule ticks.
 func WithPaused(by string) Option { return optionFunc(func(s *settings) { s.Paused = by }) }
 
-// WithExpiry gives each tick's job a deadline so long after its nominal time;
-// see jobs.WithDeadline. The default is none.
+// WithExpiry gives each tick's job a deadline of d after its nominal time; see
+// jobs.WithDeadline. The default is none.
 func WithExpiry(d time.Duration) Option {
 	return optionFunc(func(s *settings) { s.Expiry = duration(d) })
 }
 
-// WithJob sets enqueue options of each tick's job, which win over those of the
+// WithJob sets enqueue options of each tick's job, which override those of the
 // task. Options that set an ID, a delay, a time or a deadline are refused: the
-// schedule sets these. Defaults of clients do not count.
+// schedule sets these. Defaults of clients do not apply.
 func WithJob(opts ...jobs.Option) Option {
 	return optionFunc(func(s *settings) { s.job = append(s.job, opts...) })
 }

@@ -23,12 +23,12 @@ type record struct {
 	Misfire Misfire   `json:"misfire"`
 	Overlap Overlap   `json:"overlap"`
 	Job     job       `json:"job"`
-	Paused  string    `json:"paused,omitempty"` // by whom it is from its birth
-	Since   time.Time `json:"since"`            // when its times were last set: earlier ones do not count
-	Born    time.Time `json:"born"`             // when it was made: state of another birth is not its own
+	Paused  string    `json:"paused,omitempty"` // who created it paused
+	Since   time.Time `json:"since"`            // when its times last changed: earlier ticks do not count
+	Born    time.Time `json:"born"`             // when it was created: state with another value belongs to a deleted schedule
 }
 
-// recordVersion is the newest form that this program knows.
+// recordVersion is the newest version that this program knows.
 const recordVersion = 1
 
 // duration is a time.Duration that people can read in JSON.
@@ -42,7 +42,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalJSON writes the window as people read it.
+// MarshalJSON writes the window in readable form, such as "1m0s".
 func (m Misfire) MarshalJSON() ([]byte, error) {
 	return json.Marshal(misfireForm{m.Max, duration(m.Window)})
 }
@@ -60,7 +60,7 @@ type misfireForm struct {
 	Window duration `json:"window,omitzero"`
 }
 
-// when is t as it is stored: in UTC, to the microsecond.
+// when returns t as it is stored: in UTC, to the microsecond.
 func when(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -69,12 +69,12 @@ func when(t time.Time) time.Time {
 }
 
 const (
-	maxID      = 200 // bytes: the ID of a tick's job is at most 255
+	maxID      = 200 // bytes: the ID of a tick's job, with its time, may have 255
 	maxMisfire = 1000
 )
 
-// newRecord checks a definition and makes its stored form, without the times
-// at which it was put.
+// newRecord checks a definition and returns its stored form, without Since and
+// Born.
 func newRecord(d Definition, owner string, limits broker.Limits) (*record, error) {
 	s := settings{record: record{Version: recordVersion, Owner: owner, Spec: d.Spec.text, Zone: d.Spec.zone,
 		Misfire: MisfireOne, Overlap: OverlapAllow}}
@@ -152,7 +152,7 @@ func (r *record) check() error {
 	return broker.CheckTime("end", r.End)
 }
 
-// sameTimes reports whether two forms of a schedule have the same ticks.
+// sameTimes reports whether two records have the same ticks.
 func (r *record) sameTimes(other *record) bool {
 	return r.Spec == other.Spec && r.Zone == other.Zone && r.Start.Equal(other.Start) && r.End.Equal(other.End) && r.Jitter == other.Jitter
 }
@@ -160,13 +160,12 @@ func (r *record) sameTimes(other *record) bool {
 func (r *record) encode() []byte {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // it has nothing that could fail
+		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // no field of it can fail
 	}
 	return text
 }
 
-// decode reads a stored form. Fields that it does not know are those of a newer
-// version, and are refused.
+// decode reads a record. It refuses unknown fields: a newer version wrote them.
 func decode(payload []byte) (*record, error) {
 	var head struct {
 		Version int `json:"v"`
@@ -189,7 +188,7 @@ func decode(payload []byte) (*record, error) {
 	return r, nil
 }
 
-// offset is by how much the ticks of a schedule are put off, at most.
+// offset returns the delay of a schedule's ticks, which dueAt can shorten.
 func (r *record) offset(id string) time.Duration {
 	if r.Jitter <= 0 {
 		return 0
@@ -197,7 +196,7 @@ func (r *record) offset(id string) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	sum := h.Sum64()
-	sum ^= sum >> 33 // the last bytes of an ID, often its number, move few bits of the sum
+	sum ^= sum >> 33 // mix: the last bytes of an ID, often a number, change few bits of the sum
 	sum *= 0xff51afd7ed558ccd
 	sum ^= sum >> 33
 	return time.Duration(sum % uint64(r.Jitter)).Truncate(time.Microsecond)

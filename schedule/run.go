@@ -20,21 +20,21 @@ type runner struct {
 }
 
 const (
-	// maxNap is how long a schedule sleeps at most. So rules for clocks that
-	// change, and an edit whose author died before it woke the schedule, are
-	// noticed in time.
+	// maxNap is how long a schedule sleeps at most, so that it notices new rules
+	// of its zone, and an edit whose client died before waking it.
 	maxNap = 6 * time.Hour
-	// A schedule that failed is tried again after this.
+	// retryPause is the pause after a run that failed.
 	retryPause = 5 * time.Second
-	// One that only a newer program, or somebody's mend, can run.
+	// brokenPause is the pause of a schedule that only a newer program or a
+	// repair can run.
 	brokenPause = time.Minute
-	// The distance at which it looks whether the job before a tick that waits has
-	// ended: a tenth of the time that it has waited, between these.
+	// How often a schedule with a buffered tick checks whether the previous job
+	// has ended: after a tenth of the time since that tick, within these bounds.
 	pollMin, pollMax = time.Second, 30 * time.Second
 )
 
-// ProcessJob runs a schedule: it decides about the ticks that are due, and
-// snoozes until the next one.
+// ProcessJob runs a schedule: it enqueues the ticks that are due and snoozes
+// until the next one.
 func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 	nap, err := x.run(ctx, job)
 	switch {
@@ -50,8 +50,8 @@ func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 	return jobs.Snooze(sleep.Jitter(retryPause, 0.5))
 }
 
-// run does what is due and says for how long the schedule may sleep. Each step
-// can be repeated: whoever comes after a crash finds what was decided, and
+// run handles the ticks that are due and returns how long the schedule may sleep.
+// Each step can be repeated: the run after a crash finds the stored decision and
 // carries it out.
 func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err error) {
 	id := job.ID()
@@ -107,8 +107,8 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 	return max(nap, 0), nil
 }
 
-// decide settles in the state what becomes of the ticks that are due. It
-// changes nothing else.
+// decide sets in st what becomes of the ticks that are due. It changes nothing
+// else.
 func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
 	changed bool, next time.Time, err error,
 ) {
@@ -125,7 +125,7 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 	if st.Paused != nil {
 		return changed, d.next, nil
 	}
-	if r.Expiry > 0 { // no run of these could begin
+	if r.Expiry > 0 { // jobs of expired ticks could not run
 		for len(d.ticks) > 0 && !d.ticks[0].Add(time.Duration(r.Expiry)).After(now) {
 			d.ticks, d.late = d.ticks[1:], d.late+1
 		}
@@ -171,7 +171,7 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 	return changed || len(d.ticks) > 0 || len(chosen) > 0, d.next, nil
 }
 
-// unfinished reports whether the job of a tick is still to end.
+// unfinished reports whether the job of a tick has not ended yet.
 func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
 	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
 	if err != nil {
@@ -180,8 +180,7 @@ func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
 	return len(page.Jobs) > 0 && !page.Jobs[0].State.Final(), nil
 }
 
-// carryOut enqueues the ticks that were decided, and notes in the state what
-// came of it.
+// carryOut enqueues the pending ticks and records the outcome in st.
 func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) error {
 	if st.Cancel != nil {
 		ref := broker.Ref{Queue: st.Cancel.Queue, ID: st.Cancel.ID, Epoch: broker.AnyEpoch}
@@ -225,7 +224,7 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 	return failed
 }
 
-// refusedForGood reports whether the same job will be refused again.
+// refusedForGood reports whether the same job would be refused again.
 func refusedForGood(err error) bool {
 	return errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrTooLarge) || errors.Is(err, broker.ErrUnsupported) ||
 		errors.Is(err, broker.ErrNewerForm)

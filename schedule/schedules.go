@@ -17,26 +17,26 @@ const Queue = broker.ReservedPrefix + "schedules"
 
 const (
 	jobType = "schedule"
-	jobKey  = "schedule" // of each schedule's job: they are listed by it, in whatever state they are
+	jobKey  = "schedule" // the partition key of schedules: List finds them by it, in any state
 
 	callTimeout = 5 * time.Second // of one call to the broker
 	runTimeout  = time.Minute     // of one run of a schedule
 	failedPause = 10 * time.Second
 )
 
-// Schedules are the schedules of one store. Any number of goroutines can use
-// it. Calls take at most some seconds. After an error that is not one of
-// package broker, a call may have taken effect; each can be repeated.
+// Schedules are the schedules of one store. It is safe for concurrent use. Calls
+// take at most a few seconds. After an error that is not one of package broker, a
+// call may have taken effect; each can be repeated.
 type Schedules struct {
 	broker  broker.Broker
 	owner   string
 	missing atomic.Int64 // see Missing
 }
 
-// New returns the schedules in the store of b. The owner is whose schedules
-// this program puts: the name of an application or of a part of it, the same in
-// all its processes. It keeps two programs from using the same ID, and Sync from
-// deleting what others put. Tools that put nothing can leave it empty.
+// New returns the schedules in the store of b. The owner names the program that
+// puts them: an application or a part of it, the same in all its processes. It
+// keeps two programs from using the same ID, and Sync from deleting other
+// programs' schedules. Tools that put nothing can leave it empty.
 func New(b broker.Broker, owner string) *Schedules { return &Schedules{broker: b, owner: owner} }
 
 // Change says what Put did.
@@ -49,14 +49,14 @@ const (
 	Updated   Change = "updated"
 )
 
-// Put makes a schedule, or changes it to what it should be. Call it when the
-// program starts: without a difference to what is stored it writes nothing.
-// Ticks continue from where they were. If the times change, those before the
-// change do not count. A pause, and the counts, stay.
+// Put creates a schedule, or updates the stored one. Call it when the program
+// starts: if the stored definition is the same, it writes nothing. Ticks continue
+// where they were. If the times change, those before the change do not count. An
+// update keeps the pause and the counts.
 //
-// The error names the field that cannot be: a line that never fires, an unknown
-// zone, an empty ID. It is ErrDuplicate if the schedule belongs to another
-// owner. In these cases nothing was stored.
+// The error names the invalid field: a line that never fires, an unknown zone, an
+// empty ID. It is ErrDuplicate if the schedule belongs to another owner. In these
+// cases nothing was stored.
 func (s *Schedules) Put(ctx context.Context, id string, spec Spec, task *jobs.Task, opts ...Option) (Change, error) {
 	return s.put(ctx, Definition{ID: id, Spec: spec, Task: task, Options: opts})
 }
@@ -114,12 +114,12 @@ func (s *Schedules) create(ctx context.Context, id string, r *record) error {
 		err = receipts[0].Err
 	}
 	if errors.Is(err, broker.ErrDuplicate) {
-		return errAgain // somebody else was quicker
+		return errAgain // another client was first
 	}
 	return err
 }
 
-// update makes a stored schedule what it should be.
+// update changes a stored schedule to the wanted record.
 func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *record) (Change, error) {
 	job, have := stored.job, stored.record
 	if have.Owner != s.owner {
@@ -160,8 +160,7 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	return change, nil
 }
 
-// wake has a schedule run at once. One that is running, or that is gone, need
-// not be woken.
+// wake makes a schedule run at once. It ignores one that is running or gone.
 func (s *Schedules) wake(ctx context.Context, id string) error {
 	job := &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}}
 	err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
@@ -171,14 +170,13 @@ func (s *Schedules) wake(ctx context.Context, id string) error {
 	return err
 }
 
-// Synced says what Sync did, by IDs.
+// Synced says what Sync did, with the IDs of the schedules.
 type Synced struct{ Created, Updated, Unchanged, Deleted []string }
 
-// Sync puts these definitions, and deletes the other schedules of this owner:
-// what the code no longer names is gone. A definition that cannot be put leaves
-// everything as it was; the error is that of Put, and names the ID. During a
-// deploy, the last process that starts wins: do not let old processes start
-// again after new ones.
+// Sync puts these definitions and deletes the owner's other schedules, those that
+// the code no longer defines. An invalid definition leaves everything as it was;
+// the error is that of Put and names the ID. During a deploy, the process that
+// starts last wins: do not let old processes start again after new ones.
 func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done Synced, err error) {
 	if err := s.checkDefinitions(ctx, definitions); err != nil {
 		return done, err
@@ -223,7 +221,7 @@ func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done S
 	return done, nil
 }
 
-// checkDefinitions refuses a set of which one cannot be, or two have one ID.
+// checkDefinitions refuses invalid definitions, and two with the same ID.
 func (s *Schedules) checkDefinitions(ctx context.Context, definitions []Definition) error {
 	if err := s.check(ctx); err != nil {
 		return about(err, "put schedules", "")
@@ -242,8 +240,8 @@ func (s *Schedules) checkDefinitions(ctx context.Context, definitions []Definiti
 	return nil
 }
 
-// Delete removes a schedule with its counts. Jobs that it enqueued stay. The
-// error is ErrNotFound if there is none.
+// Delete removes a schedule and its counts. Jobs that it enqueued stay. The error
+// is ErrNotFound if the schedule does not exist.
 func (s *Schedules) Delete(ctx context.Context, id string) error {
 	return about(s.repeat(ctx, func() error {
 		job, err := s.job(ctx, id)
@@ -264,8 +262,8 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 	}), "delete schedule", id)
 }
 
-// Pause stops the ticks of a schedule until Resume. Ticks meanwhile do not
-// count as missed. Pausing again changes nothing. by is shown to operators.
+// Pause stops the ticks of a schedule until Resume. Ticks during the pause do not
+// count as missed. Pausing again changes nothing. Operators see by.
 func (s *Schedules) Pause(ctx context.Context, id, by string) error {
 	return about(s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused == nil {
@@ -292,9 +290,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// RunNow has a schedule's job enqueued once more, at once, also while the
-// schedule is paused, and whatever its overlap policy. It returns the ID that
-// the job will have: a server that runs schedules enqueues it.
+// RunNow asks for one more job of a schedule, at once, even if the schedule is
+// paused, and whatever its overlap policy. A server that runs schedules enqueues
+// the job; RunNow returns the ID that it will have.
 func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
 	err = s.change(ctx, id, func(st *state, now time.Time) error {
 		at := when(now)
@@ -316,7 +314,7 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 	return jobID, about(err, "run schedule", id)
 }
 
-// maxRuns bounds the runs by hand that wait for a server.
+// maxRuns bounds the RunNow requests that wait for a server.
 const maxRuns = 100
 
 func pendingTimes(st *state) (times []time.Time) {
@@ -328,10 +326,10 @@ func pendingTimes(st *state) (times []time.Time) {
 	return times
 }
 
-// errAgain: the schedule was running, or somebody else changed it.
+// errAgain says that the schedule was running, or that another client changed it.
 var errAgain = errors.New("the schedule was changed meanwhile")
 
-// again is errAgain if looking again can help.
+// again adds errAgain to an error after which a repetition can succeed.
 func again(err error) error {
 	if errors.Is(err, broker.ErrWrongState) {
 		return errors.Join(errAgain, err)
@@ -339,8 +337,8 @@ func again(err error) error {
 	return err
 }
 
-// repeat calls f until it does not meet a run of the schedule or somebody
-// else's change. A run takes some milliseconds.
+// repeat calls f again while it returns errAgain. A run of a schedule takes a few
+// milliseconds.
 func (s *Schedules) repeat(ctx context.Context, f func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := f()

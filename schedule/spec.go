@@ -3,21 +3,21 @@ package schedule
 import (
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are known in containers that have no files of them
+	_ "time/tzdata" // for containers without zone files
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Spec says at which times a schedule ticks. Cron and Every make one.
+// Spec says at which times a schedule ticks. Cron and Every return one.
 type Spec struct{ text, zone string }
 
-// Cron is a line of cron by the clocks of a zone: minute, hour, day of the
-// month, month and weekday, separated by spaces, with the second before them if
-// wanted. A field is *, a value, a range 1-5, a step */10 or 8-18/2, or a list
-// of these. Months and weekdays have English names of three letters. Sunday is
-// 0 or 7. L among the days is the last one of the month. MON#1 is the first
-// Monday of the month. If both the day and the weekday are restricted, one of
-// them is enough, as in any cron.
+// Cron returns the spec of a cron line by the clocks of a zone. The fields are
+// minute, hour, day of the month, month and weekday, separated by spaces, and
+// optionally the second before them. A field is *, a value, a range 1-5, a step
+// */10 or 8-18/2, or a comma-separated list of these. Months and weekdays have
+// English names of three letters. Sunday is 0 or 7. The day L is the last one of
+// the month. MON#1 is the first Monday of the month. If both the day and the
+// weekday are restricted, one of them is enough, as in any cron.
 //
 // The line can also be @hourly, @daily (or @midnight), @weekly, @monthly,
 // @yearly (or @annually), or @every with a duration; see Every.
@@ -25,21 +25,21 @@ type Spec struct{ text, zone string }
 // The zone is a name of the tz database, "Europe/Berlin" for example. An empty
 // one means UTC. "Local" is refused, because it differs between servers.
 //
-// Clocks are put forward and back. A line that names hours fires once for each
-// of its times: those in a gap at the first instant after it, those that come
-// twice the first time. A line of every hour follows elapsed time.
+// When clocks change, a line that restricts the hour fires once for each of its
+// times: times in a gap fire at the first instant after it, and times that occur
+// twice fire the first time. A line that matches every hour follows elapsed time.
 func Cron(line, zone string) Spec {
 	return Spec{text: strings.Join(strings.Fields(line), " "), zone: zone}
 }
 
-// Every ticks each interval, of whole seconds, at least one. Ticks are counted
-// from the start that WithStart sets, otherwise from 1970 in UTC: those of
-// Every(time.Hour) are at full hours, whenever the schedule was made.
+// Every returns the spec of an interval of whole seconds, at least one. Ticks are
+// counted from the start that WithStart sets, otherwise from 1970 in UTC:
+// Every(time.Hour) ticks at full hours, whenever the schedule was created.
 func Every(interval time.Duration) Spec { return Spec{text: everyPrefix + interval.String()} }
 
 const everyPrefix = "@every "
 
-// String is the line with its zone, if it has one.
+// String returns the line, and the zone if it has one.
 func (s Spec) String() string {
 	if s.zone == "" {
 		return s.text
@@ -47,8 +47,8 @@ func (s Spec) String() string {
 	return s.text + " " + s.zone
 }
 
-// Next lists the first n times after t. They are fewer if the spec ends before.
-// The error names what is wrong with the spec.
+// Next returns the first n times after t, or fewer if there are not as many. The
+// error says what is wrong with the spec.
 func (s Spec) Next(t time.Time, n int) ([]time.Time, error) {
 	timing, err := s.parse(time.Time{})
 	if err != nil {
@@ -67,11 +67,11 @@ func (s Spec) Next(t time.Time, n int) ([]time.Time, error) {
 
 // timing computes nominal times.
 type timing interface {
-	// next is the first one after t.
+	// next returns the first one after t.
 	next(t time.Time) (next time.Time, ok bool)
 }
 
-// parse reads the spec; intervals are counted from anchor.
+// parse parses the spec; intervals are counted from anchor.
 func (s Spec) parse(anchor time.Time) (timing, error) {
 	zone, err := s.location()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s Spec) location() (*time.Location, error) {
 	return zone, nil
 }
 
-// calendar is a line of cron in a zone.
+// calendar is a cron line in a zone.
 type calendar struct {
 	line *cronLine
 	zone *time.Location
@@ -126,7 +126,7 @@ type every struct {
 }
 
 func (e every) next(t time.Time) (time.Time, bool) {
-	// Seconds, since the difference of times is at most 292 years.
+	// In seconds, since a time.Duration holds at most 292 years.
 	step := int64(e.interval / time.Second)
 	passed := t.Unix() - e.anchor.Unix()
 	if t.Nanosecond() < e.anchor.Nanosecond() {

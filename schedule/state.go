@@ -10,45 +10,45 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// state is what a schedule has done. It is the value of a mark of the store,
-// whose fence orders all who write it: one who was overtaken writes nothing.
+// state is what a schedule has done. It is the value of a mark, whose fence
+// orders the writers: one that was overtaken writes nothing.
 type state struct {
 	Version int       `json:"v"`
 	Born    time.Time `json:"born"`
 	Through time.Time `json:"through"` // ticks up to here were decided
 
 	Pending  []tick      `json:"pending,omitempty"` // decided, and not known to be enqueued
-	Cancel   *lastJob    `json:"cancel,omitempty"`  // to be cancelled before that
-	Buffered time.Time   `json:"buffered,omitzero"` // a tick that waits for the end of the job before
-	Runs     []time.Time `json:"runs,omitempty"`    // asked for by RunNow
+	Cancel   *lastJob    `json:"cancel,omitempty"`  // the job to cancel before these are enqueued
+	Buffered time.Time   `json:"buffered,omitzero"` // a tick that waits until the last one's job has ended
+	Runs     []time.Time `json:"runs,omitempty"`    // requested by RunNow
 	Last     *lastJob    `json:"last,omitempty"`
 	Paused   *Pause      `json:"paused,omitempty"`
 	Counts   Counts      `json:"counts"`
 	Error    string      `json:"error,omitempty"` // why the last tick is not enqueued
 }
 
-// lastJob is the job of the last tick that was decided to run.
+// lastJob is the job of the newest tick that was chosen to run.
 type lastJob struct {
 	Queue string    `json:"queue"`
 	ID    string    `json:"id"`
 	At    time.Time `json:"at"`
 }
 
-// Counts says what became of the ticks of a schedule since it was made. Each
-// tick counts once. Those during a pause, and before the start or after the
-// end, do not count.
+// Counts says what became of a schedule's ticks since it was created. Each tick
+// counts once. Ticks during a pause, before the start or after the end do not
+// count.
 type Counts struct {
 	Enqueued int64 `json:"enqueued"` // became jobs, those of RunNow too
 
 	// The others were missed, for these reasons.
-	TooLate    int64 `json:"too_late"`   // when a server came to them they were older than the misfire window, or expired
-	TooMany    int64 `json:"too_many"`   // several were due at once, and the misfire policy runs fewer; the newest were run
-	Overlapped int64 `json:"overlapped"` // the job before had not ended, and the overlap policy dropped them
+	TooLate    int64 `json:"too_late"`   // they were older than the misfire window, or expired, before a server ran the schedule
+	TooMany    int64 `json:"too_many"`   // more were due at once than the misfire policy runs; the newest ran
+	Overlapped int64 `json:"overlapped"` // the previous job had not ended, and the overlap policy dropped them
 	Duplicate  int64 `json:"duplicate"`  // another job held their unique key
 	Refused    int64 `json:"refused"`    // the store or the client's middleware refused the job for good
 }
 
-// Missed is how many ticks did not become jobs, for any reason.
+// Missed returns how many ticks did not become jobs, for any reason.
 func (c Counts) Missed() int64 { return c.TooLate + c.TooMany + c.Overlapped + c.Duplicate + c.Refused }
 
 // Pause says who paused a schedule, and when.
@@ -61,14 +61,14 @@ const (
 	markPrefix   = "schedule:"
 	markOwner    = "schedule"
 	stateVersion = 1
-	// lostState is how far a schedule goes back whose state the store has lost: as
-	// long as IDs are remembered, so that no tick runs twice.
+	// lostState is how far back a schedule runs ticks after the store lost its
+	// state: as long as IDs are remembered, so that no tick runs twice.
 	lostState = broker.DefaultDuplicateSpan
 )
 
 var errOvertaken = errors.New("somebody else changed the schedule's state meanwhile")
 
-// paused is the pause with which a schedule was made, if it was.
+// paused returns the pause of a schedule that was created paused, otherwise nil.
 func (r *record) paused() *Pause {
 	if r.Paused == "" {
 		return nil
@@ -76,7 +76,8 @@ func (r *record) paused() *Pause {
 	return &Pause{At: r.Born, By: r.Paused}
 }
 
-// firstState is that of a schedule which has none.
+// firstState returns the state of a schedule that has none stored. If it has run
+// before, the store has lost its state.
 func firstState(r *record, runs int, now time.Time) state {
 	s := state{Version: stateVersion, Born: r.Born, Through: r.Since, Paused: r.paused()}
 	if back := now.Add(-lostState); runs > 0 && s.Through.Before(back) {
@@ -85,8 +86,7 @@ func firstState(r *record, runs int, now time.Time) state {
 	return s
 }
 
-// take reads a schedule's state and makes who wrote it before unable to write
-// it again.
+// take reads a schedule's state. Earlier readers of it can no longer write.
 func (s *Schedules) take(ctx context.Context, id string, first state) (st state, fence int64, err error) {
 	value, err := json.Marshal(first)
 	if err != nil {
@@ -107,12 +107,13 @@ func (s *Schedules) take(ctx context.Context, id string, first state) (st state,
 		return st, 0, &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
 	}
 	if !st.Born.Equal(first.Born) {
-		st = first // of a schedule that had the ID before
+		st = first // the state was of an earlier schedule with this ID
 	}
 	return st, m.Fence, nil
 }
 
-// keep writes a schedule's state.
+// keep writes a schedule's state. The error is errOvertaken if another reader has
+// taken it since.
 func (s *Schedules) keep(ctx context.Context, id string, fence int64, st *state) error {
 	value, err := json.Marshal(st)
 	if err != nil {
@@ -126,8 +127,8 @@ func (s *Schedules) keep(ctx context.Context, id string, fence int64, st *state)
 	return err
 }
 
-// change changes the state of a stored schedule, against whoever does so at the
-// same time.
+// change applies f to the state of a stored schedule. It tries again if another
+// client or a run changes the state at the same time.
 func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now time.Time) error) error {
 	for attempt := 0; ; attempt++ {
 		stored, err := s.stored(ctx, id)
@@ -151,6 +152,5 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 	}
 }
 
-// maxAttempts bounds how often a change is tried again that somebody else
-// crossed.
+// maxAttempts bounds how often a change is tried again after a conflict.
 const maxAttempts = 50

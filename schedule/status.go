@@ -6,10 +6,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Status says in one word how a schedule is.
+// Status says whether a schedule ticks as it should.
 type Status string
 
-// How a schedule is. Those from StatusLate on need somebody to look.
+// The statuses of a schedule. Those from StatusLate on need an operator.
 const (
 	StatusWaiting    Status = "waiting"    // for its next tick
 	StatusPaused     Status = "paused"     // until Resume
@@ -20,16 +20,16 @@ const (
 	StatusUnreadable Status = "unreadable" // this program cannot read its definition
 )
 
-// Statuses lists all of them, those that need somebody to look last.
+// Statuses returns all of them; those that need an operator come last.
 func Statuses() []Status {
 	return []Status{StatusWaiting, StatusPaused, StatusEnded, StatusLate, StatusFailing, StatusStopped, StatusUnreadable}
 }
 
-// Grace is how late a tick may be before its schedule counts as late. A server
-// that dies, and a queue that is full for a moment, take less.
+// Grace is how late a tick may be before its schedule counts as late. A server's
+// death, or a queue that is full for a moment, causes a shorter delay.
 const Grace = 2 * time.Minute
 
-// status is how a schedule is that can tick.
+// status returns the status of a schedule that is not stopped.
 func (info *Info) status(st *state) Status {
 	switch {
 	case st.Paused != nil:
@@ -44,8 +44,7 @@ func (info *Info) status(st *state) Status {
 	return StatusWaiting
 }
 
-// stopped says why a schedule's job does not run any more; it is empty if the
-// job goes on.
+// stopped returns why a schedule's job no longer runs, or "" if it does.
 func stopped(job *broker.Job) string {
 	switch job.State {
 	case broker.StateDead:

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Calls to the broker, each bounded in time.
+// Calls to the broker, each with a timeout.
 
 func (s *Schedules) check(ctx context.Context) error {
 	switch {
@@ -19,7 +19,7 @@ func (s *Schedules) check(ctx context.Context) error {
 	return nil
 }
 
-// now is the store's time.
+// now returns the store's time.
 func (s *Schedules) now(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -44,7 +44,7 @@ func (s *Schedules) operate(ctx context.Context, op broker.Operation) ([]broker.
 	return s.broker.Operate(ctx, op)
 }
 
-// decideOn carries out one decision about one job.
+// decideOn carries out an operation on one job.
 func (s *Schedules) decideOn(ctx context.Context, op broker.Operation, job *broker.Job) error {
 	op.Refs = []broker.Ref{{Queue: job.Queue, ID: job.ID, Epoch: job.Epoch}}
 	results, err := s.operate(ctx, op)
@@ -54,7 +54,7 @@ func (s *Schedules) decideOn(ctx context.Context, op broker.Operation, job *brok
 	return err
 }
 
-// job is the job that a schedule is.
+// job returns a schedule's own job.
 func (s *Schedules) job(ctx context.Context, id string) (*broker.Job, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
@@ -78,7 +78,8 @@ type storedSchedule struct {
 	record *record
 }
 
-// stored reads a schedule. One that is malformed comes beside the error.
+// stored reads a schedule. If the record is malformed, the job comes with the
+// error.
 func (s *Schedules) stored(ctx context.Context, id string) (*storedSchedule, error) {
 	job, err := s.job(ctx, id)
 	if err != nil {

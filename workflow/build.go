@@ -16,14 +16,14 @@ import (
 
 const (
 	maxName  = 100    // bytes of an ID and of a node's name
-	maxNodes = 20_000 // of one workflow: what a run looks at in some tenths of a second
+	maxNodes = 20_000 // of one workflow: a run looks at so many in a few tenths of a second
 
 	defaultRetention = 24 * time.Hour
-	// The record of a workflow outlives those of its nodes, which are found by it.
+	// The record of a workflow outlives those of its nodes, because the sweep
+	// needs it to find them.
 	recordMargin = time.Hour
 	maxRetention = broker.MaxDelay - 2*recordMargin
-	// Records of nodes stay as long as their workflow needs them; then a sweep
-	// deletes them.
+	// Records of nodes stay until the sweep of their workflow deletes them.
 	nodeRetention time.Duration = broker.MaxDelay
 )
 
@@ -33,29 +33,29 @@ const (
 	HeaderNode     = parked.HeaderNode     // the node's name
 )
 
-// plan is a workflow that was checked: its graph, and what is to be stored.
+// plan is a checked workflow: its graph and the jobs to store.
 type plan struct {
 	id      string
 	graph   *graph
 	parcels []parcel
-	nested  map[string]*plan // by node
+	nested  map[string]*plan // by the node's name
 }
 
-// parcel is a job that is to be stored.
+// parcel is a job to store.
 type parcel struct {
-	name  string // of the node, or of a callback, or that of undoName
+	name  string // a node's, a callback's, or one from undoName
 	queue string
 	task  *jobs.Task
 }
 
-// builder makes plans for a client.
+// builder builds plans for a client.
 type builder struct {
 	client *jobs.Client
 	limits broker.Limits
 	depth  int
 }
 
-// plan checks a workflow.
+// plan checks a workflow and returns its plan.
 func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: when(w.Deadline), Retention: duration(w.Retention)}}
 	if w.Retention > maxRetention {
@@ -98,7 +98,8 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	return p, nil
 }
 
-// give gives a workflow, and those in it, the birth that their IDs depend on.
+// give sets the birth of a workflow and of those nested in it, and the prefixes
+// and IDs that depend on it. An empty birth means a random one.
 func (p *plan) give(birth string) {
 	if p.graph.Birth = birth; birth == "" {
 		birth = strings.ToLower(rand.Text()[:7])
@@ -113,10 +114,11 @@ func (p *plan) give(birth string) {
 	}
 }
 
-// maxNestedID leaves room for the IDs of the nodes, and of signals.
+// maxNestedID leaves room for the IDs of the nodes and signals of a nested
+// workflow.
 const maxNestedID = 140
 
-// checkIDs refuses workflows in it whose IDs are too long.
+// checkIDs refuses nested workflows whose IDs are too long.
 func (p *plan) checkIDs() error {
 	for name, inner := range p.nested {
 		if len(inner.id) > maxNestedID {
@@ -130,8 +132,8 @@ func (p *plan) checkIDs() error {
 	return nil
 }
 
-// vertices checks nodes and adds them to a graph. If known is not nil, they are
-// an addition to it.
+// vertices checks nodes and adds them to the graph of p. If known is not nil,
+// they are an addition to that graph.
 func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	g := p.graph
 	total := len(nodes)
@@ -191,7 +193,7 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	return nil
 }
 
-// vertex checks one node.
+// vertex checks a node and fills v from it.
 func (b builder) vertex(p *plan, v *vertex, n *Node, find func(n *Node, field, name string) (int, error)) (err error) {
 	*v = vertex{Name: n.Name, Signal: n.Signal, Within: duration(n.Within), Delay: duration(n.Delay), At: when(n.At)}
 	switch n.OnDead {
@@ -234,7 +236,7 @@ func (b builder) vertex(p *plan, v *vertex, n *Node, find func(n *Node, field, n
 	return err
 }
 
-// checkWait refuses what a node cannot wait for.
+// checkWait checks what a node waits for.
 func checkWait(n *Node) error {
 	switch {
 	case n.Task != nil && n.Workflow != nil:
@@ -262,8 +264,8 @@ func checkWait(n *Node) error {
 	return broker.CheckTime("At", n.At)
 }
 
-// maxDepth bounds workflows in workflows: the IDs of their jobs have at most 255
-// bytes.
+// maxDepth bounds the nesting of workflows, because the IDs of their jobs may
+// have at most 255 bytes.
 const maxDepth = 10
 
 func (b builder) nest(p *plan, n *Node) error {
@@ -281,7 +283,8 @@ func (b builder) nest(p *plan, n *Node) error {
 	return nil
 }
 
-// parcel checks a task, and returns the index of its queue.
+// parcel checks a task, adds it to the parcels of p, and returns the index of its
+// queue.
 func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err error) {
 	draft, err := b.client.Draft(t)
 	if err != nil {
@@ -323,7 +326,7 @@ func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err erro
 	return p.graph.queue(draft.Queue), nil
 }
 
-// inNode says which node an error is about.
+// inNode adds the node's name to an error.
 func inNode(name string, err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) || strings.HasPrefix(e.Field, "node "+name) {
@@ -364,7 +367,7 @@ func short(s string, max int) string {
 	return s[:end] + "…"
 }
 
-// when is t as it is stored: in UTC, to the microsecond.
+// when returns t as it is stored: in UTC, to the microsecond.
 func when(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -12,14 +12,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// Retry resumes a workflow that failed: the nodes that failed it run again, with
-// fresh retries, and then the rest. Nodes that are named run again too, if they
-// did not complete; what was skipped because of them gets its turn. If
+// Retry resumes a failed workflow: the nodes that made it fail run again, with
+// fresh retries, and then the rest. The given nodes run again too, if they did
+// not complete, and so do nodes that were skipped because of them. If
 // compensations failed, Retry runs these again instead.
 //
-// The error is ErrNotFound if there is no such workflow. It is ErrWrongState, and
-// says why, if the workflow cannot be resumed: it has not failed, was
-// compensated, its deadline passed, or the job of a node was cancelled or deleted.
+// The error is ErrNotFound if the workflow does not exist. It is ErrWrongState,
+// and says why, if the workflow cannot be resumed: it has not failed, it was
+// compensated, its deadline passed, or a node's job was cancelled or deleted.
 func Retry(ctx context.Context, client *jobs.Client, id string, nodes ...string) error {
 	return about(func() error {
 		s, err := open(ctx, client)
@@ -58,7 +58,7 @@ func (s store) tryRetry(ctx context.Context, id string, nodes []string) error {
 		return err
 	}
 	h.fit(len(w.graph.Nodes))
-	if h.Phase == phaseEnded { // otherwise a Retry before this one broke off here
+	if h.Phase == phaseEnded { // otherwise an earlier Retry stopped after this step
 		err := h.again(w.graph, nodes)
 		if err == nil {
 			err = s.save(ctx, h, broker.MaxDelay)
@@ -70,7 +70,7 @@ func (s store) tryRetry(ctx context.Context, id string, nodes []string) error {
 	var refused error
 	err = s.operate(ctx, broker.Operation{Kind: broker.OpRedrive}, []broker.Ref{w.job.Ref()},
 		func(_ int, r broker.OperationResult) { refused = r.Err })
-	if errors.Is(refused, broker.ErrWrongState) { // somebody else was quicker
+	if errors.Is(refused, broker.ErrWrongState) { // another client was first
 		refused = nil
 	}
 	if err == nil && refused == nil && w.graph.Parent != "" {
@@ -83,7 +83,7 @@ func refuse(why string, args ...any) error {
 	return &broker.Error{Err: broker.ErrWrongState, Hint: fmt.Sprintf(why, args...)}
 }
 
-// again makes the state of a workflow that failed one that goes on.
+// again changes the state of a failed workflow so that it continues.
 func (h *held) again(g *graph, nodes []string) error {
 	if len(h.Broken) > 0 {
 		h.Phase, h.Undo, h.Broken, h.Undone, h.UndoLet, h.Redo, h.Changed = phaseUndoing, h.Broken, nil, 0, 0, true, h.now
@@ -137,8 +137,8 @@ func (h *held) again(g *graph, nodes []string) error {
 }
 
 // Delete removes a workflow that has ended, with its nodes and their results.
-// The error is ErrNotFound if there is none, and ErrWrongState if it has not
-// ended: Cancel it first.
+// The error is ErrNotFound if it does not exist, and ErrWrongState if it has not
+// ended: call Cancel first.
 func Delete(ctx context.Context, client *jobs.Client, id string) error {
 	return about(func() error {
 		s, err := open(ctx, client)
@@ -168,10 +168,10 @@ func Delete(ctx context.Context, client *jobs.Client, id string) error {
 	}(), "delete workflow", id)
 }
 
-// Wait waits until a workflow has ended. The error is nil if it was completed,
-// jobs.ErrDead if it failed (the message says why), and jobs.ErrCancelled. It
-// waits as long as ctx lasts. The result is that of the workflow's last node, if
-// there is a single one.
+// Wait waits until a workflow has ended, or ctx ends. The error is nil if the
+// workflow completed, jobs.ErrDead if it failed (the message says why), and
+// jobs.ErrCancelled if it was cancelled. The result is that of the workflow's
+// last node, if it has a single last node.
 func Wait(ctx context.Context, client *jobs.Client, id string) (result []byte, err error) {
 	if _, err := open(ctx, client); err != nil {
 		return nil, about(err, "wait for workflow", id)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// decide works out, from what is known, what is to happen next. It changes
-// nothing but this run's view: the same view gives the same decisions.
+// decide works out what happens next from what the run has read. It changes only
+// the run, not the store, and the same input gives the same decisions.
 func (r *run) decide() {
 	r.ready, r.wake = r.ready[:0], time.Time{}
 	if r.Phase != phaseRunning {
@@ -52,10 +52,11 @@ func (r *run) stop(outcome State, cause string) {
 	r.touch()
 }
 
-// kills reports whether the end of the workflow ends its nodes, too.
+// kills reports whether the end of the workflow cancels nodes that still run.
 func (r *run) kills() bool { return r.Late || r.Outcome == StateCancelled }
 
-// advance looks whether a node that waits is ready, and what that makes of it.
+// advance checks whether a waiting node is ready, and if so ends it or marks its
+// job to be let go.
 func (r *run) advance(i int) {
 	ready, skip := r.readiness(i)
 	switch {
@@ -67,7 +68,7 @@ func (r *run) advance(i int) {
 	}
 	v := &r.g.Nodes[i]
 	switch {
-	case v.Queue > 0 && !r.g.nested(i): // the store sees to its delay
+	case v.Queue > 0 && !r.g.nested(i): // the store applies its delay
 		r.ready = append(r.ready, i)
 	case v.Signal != "" && r.mail.signals[v.Signal]:
 		r.end(i, endCompleted)
@@ -85,7 +86,7 @@ func (r *run) advance(i int) {
 	}
 }
 
-// pass ends a node that only waited, or starts one that is a workflow.
+// pass ends a node that only waited, or marks a nested workflow to be started.
 func (r *run) pass(i int) {
 	if r.g.nested(i) {
 		r.ready = append(r.ready, i)
@@ -94,7 +95,8 @@ func (r *run) pass(i int) {
 	r.end(i, endCompleted)
 }
 
-// readiness says whether the nodes before one let it begin, or have it skipped.
+// readiness reports whether a node may begin or is skipped, by the ends of the
+// nodes before it.
 func (r *run) readiness(i int) (ready, skip bool) {
 	ready = true
 	v := &r.g.Nodes[i]
@@ -119,7 +121,7 @@ func (r *run) fails(i int) bool {
 	return r.g.Nodes[i].OnDead == "" && (len(r.g.kids[i]) > 0 || r.g.more[i] == 0)
 }
 
-// blame says why the workflow failed.
+// blame returns why the workflow failed: what happened to node i.
 func (r *run) blame(i int) string {
 	text := map[byte]string{endDead: "is dead", endCancelled: "was cancelled", endGone: "was deleted", endExpired: "got no signal in time"}
 	cause := fmt.Sprintf("node %q %s", r.g.Nodes[i].Name, text[r.Ends[i]])
@@ -129,7 +131,8 @@ func (r *run) blame(i int) string {
 	return cause
 }
 
-// waited is since when a node has waited for a signal or a time.
+// waited returns since when a node has waited for a signal or a time. The first
+// call records it.
 func (r *run) waited(i int) time.Time {
 	at, ok := r.since(i)
 	if !ok {
@@ -140,7 +143,7 @@ func (r *run) waited(i int) time.Time {
 	return at
 }
 
-// passed reports whether a time has come; if not, the workflow wakes then.
+// passed reports whether a time has passed; if not, the workflow wakes then.
 func (r *run) passed(at time.Time) bool {
 	if !r.now.Before(at) {
 		return true
@@ -151,16 +154,16 @@ func (r *run) passed(at time.Time) bool {
 	return false
 }
 
-// end notes how a node ended.
+// end records how a node ended.
 func (r *run) end(i int, e byte) {
 	r.Ends[i] = e
 	r.touch()
 }
 
-// touch notes that something has changed.
+// touch records that something has changed.
 func (r *run) touch() { r.dirty, r.Changed = true, r.now }
 
-// outstanding are the nodes whose jobs were let go and have not ended.
+// outstanding returns the nodes whose jobs were let go and have not ended.
 func (r *run) outstanding() (nodes []int) {
 	for i, e := range r.Ends {
 		if e == endLetGo {
@@ -170,9 +173,9 @@ func (r *run) outstanding() (nodes []int) {
 	return nodes
 }
 
-// toUndo are the nodes to compensate, the latest first: those that began and did
-// not complete, whose effects are not known, and then the others by the times of
-// their ends.
+// toUndo returns the nodes to compensate, the latest first: those that began and
+// did not complete, whose effects are unknown, and then the completed ones by the
+// times of their ends.
 func (r *run) toUndo() (nodes []int) {
 	for i := range r.g.Nodes {
 		v := &r.g.Nodes[i]

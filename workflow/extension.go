@@ -19,10 +19,10 @@ type ExtensionConfig struct {
 	Logger *slog.Logger
 }
 
-// Extension makes a server run the workflows of the store: it belongs in
-// jobs.Config.Extensions of every server that runs nodes. The client stores what
-// handlers add; close it after the server. Extension panics if the client has no
-// broker.
+// Extension makes a server run the workflows of the store. Put it into
+// jobs.Config.Extensions of every server that runs nodes. The client stores the
+// nodes that handlers add; close it after the server. Extension panics if the
+// client has no broker.
 func Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	if client.Broker() == nil {
 		panic("jobs/workflow: Extension: the client is nil, or is one of a transaction")

@@ -11,11 +11,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// halt waits for what has started, or ends it, and then goes on to the
-// compensations or to the end.
+// halt waits for the nodes that have started, or cancels them, and then begins
+// the compensations or ends the workflow.
 func (r *run) halt(ctx context.Context) (again bool, err error) {
 	for i, e := range r.Ends {
-		if e == endAgain { // it was to run again, and will not
+		if e == endAgain { // Retry chose it, but it will not run again
 			r.end(i, endDead)
 		}
 	}
@@ -29,7 +29,7 @@ func (r *run) halt(ctx context.Context) (again bool, err error) {
 		if r.Undo = r.toUndo(); len(r.Undo) > 0 {
 			r.Phase = phaseUndoing
 			r.touch()
-			return true, r.x.save(ctx, r.held, broker.MaxDelay) // the order is kept from here on
+			return true, r.x.save(ctx, r.held, broker.MaxDelay) // from here on the order is fixed
 		}
 	}
 	r.over()
@@ -42,7 +42,7 @@ func (r *run) over() {
 	r.touch()
 }
 
-// kill cancels what has started.
+// kill cancels the nodes that have started.
 func (r *run) kill(ctx context.Context, out []int) (again bool, err error) {
 	var refs []broker.Ref
 	for _, i := range out {
@@ -95,16 +95,16 @@ func (r *run) undo(ctx context.Context) (again bool, err error) {
 	return true, nil
 }
 
-// failed reports whether a workflow that ended did so as failed.
+// failed reports whether a workflow that has ended counts as failed.
 func (st *state) failed() bool { return st.Outcome == StateFailed || len(st.Broken) > 0 }
 
-// resumable reports whether Retry can let the nodes of a failed workflow go on.
+// resumable reports whether Retry can run the nodes of a failed workflow again.
 func (st *state) resumable() bool {
 	return st.Outcome == StateFailed && !st.Late && len(st.Undo) == 0 && len(st.Broken) == 0
 }
 
-// finish writes down that the workflow has ended, and does what comes with it.
-// All of it can be repeated.
+// finish stores that the workflow has ended, starts its callbacks, and removes
+// the jobs that will not run. Each step can be repeated.
 func (r *run) finish(ctx context.Context) error {
 	ttl := broker.MaxDelay
 	if !r.failed() {
@@ -156,8 +156,8 @@ func (r *run) finish(ctx context.Context) error {
 	return r.x.planSweep(ctx, r.id, r.g)
 }
 
-// outcome is how the workflow's own job ends. Its result is that of its last
-// node, if there is a single one.
+// outcome returns the error with which the workflow's own job ends. The job's
+// result is that of the last node, if there is a single last node.
 func (r *run) outcome(ctx context.Context, job *jobs.Job) error {
 	if r.failed() {
 		cause := r.Cause
@@ -192,13 +192,14 @@ func (r *run) outcome(ctx context.Context, job *jobs.Job) error {
 
 const typeSweep = "sweep"
 
-// sweepLetter says which workflow's nodes are to be removed.
+// sweepLetter says which workflow's nodes to remove.
 type sweepLetter struct {
 	ID    string `json:"id"`
 	Birth string `json:"birth"`
 }
 
-// planSweep has the nodes of a workflow removed when its retention is over.
+// planSweep schedules the removal of a workflow's nodes for the end of its
+// retention.
 func (s store) planSweep(ctx context.Context, id string, g *graph) error {
 	text, err := json.Marshal(sweepLetter{id, g.Birth})
 	if err == nil {
@@ -211,8 +212,8 @@ func (s store) planSweep(ctx context.Context, id string, g *graph) error {
 	return err
 }
 
-// sweep removes the nodes of a workflow that has ended. Dead ones stay: they wait
-// for somebody's decision.
+// sweep removes the nodes of a workflow that has ended. Dead ones stay for an
+// operator's decision.
 func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 	var l sweepLetter
 	if err := json.Unmarshal(job.Payload(), &l); err != nil {
@@ -236,8 +237,8 @@ type stored struct {
 	mail  letters
 }
 
-// load reads a workflow with all that was sent to it. The error is ErrNotFound
-// if there is none.
+// load reads a workflow with its letters. The error is ErrNotFound if it does not
+// exist.
 func (s store) load(ctx context.Context, id string) (*stored, error) {
 	w := &stored{}
 	var err error
@@ -270,8 +271,8 @@ func (s store) load(ctx context.Context, id string) (*stored, error) {
 	return w, nil
 }
 
-// empty removes the jobs of a workflow, and what was sent to it: those that have
-// ended, or all but the active ones.
+// empty removes the letters and the jobs of a workflow: with all, every job that
+// is not active, otherwise those that were completed or cancelled.
 func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	g := w.graph
 	var refs []broker.Ref
@@ -318,8 +319,8 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	return err
 }
 
-// removeNested removes a workflow in another, with all that is in it. A dead one
-// stays, unless all are to go.
+// removeNested removes a nested workflow with everything in it. A dead one stays,
+// unless all is set.
 func (s store) removeNested(ctx context.Context, id string, all bool) error {
 	w, err := s.load(ctx, id)
 	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && w.job.State == broker.StateDead {

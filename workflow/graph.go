@@ -9,11 +9,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// graph is the stored form of a workflow, the payload of its job, and of what a
-// handler adds to its workflow. Tasks are not in it: they are jobs already.
+// graph is the stored form of a workflow, the payload of its job, and of nodes
+// that a handler adds. It does not contain the tasks: they are stored as jobs.
 type graph struct {
 	Version   int       `json:"v"`
-	Birth     string    `json:"birth,omitempty"`  // random: tells this workflow from others of the same ID
+	Birth     string    `json:"birth,omitempty"`  // random: tells this workflow from others with the same ID
 	Prefix    string    `json:"prefix,omitempty"` // of the IDs of its jobs
 	Parent    string    `json:"parent,omitempty"`
 	Deadline  time.Time `json:"deadline,omitzero"`
@@ -21,14 +21,14 @@ type graph struct {
 	Queues    []string  `json:"queues,omitempty"`
 	Calls     []call    `json:"calls,omitempty"`
 	By        string    `json:"by,omitempty"`   // of an addition: the node that made it
-	Refs      []string  `json:"refs,omitempty"` // of an addition: nodes that are not of it
+	Refs      []string  `json:"refs,omitempty"` // of an addition: existing nodes that its edges name
 	Nodes     []vertex  `json:"nodes"`
 
 	names map[string]int
-	topo  []int   // indexes, each after those before it
-	kids  [][]int // the nodes that name it in After
-	more  []int   // how many name it in AfterAny
-	by    []int   // the node that added it, or -1
+	topo  []int   // the nodes in topological order
+	kids  [][]int // by node: the nodes that name it in After
+	more  []int   // by node: how many name it in AfterAny
+	by    []int   // by node: the node that added it, or -1
 }
 
 // call is a callback.
@@ -44,8 +44,8 @@ const (
 	whenEnded   = ":end"
 )
 
-// vertex is a node. Other nodes are given by index; those of Refs, in an
-// addition, as -1, -2 and so on. Queues are given by index, from 1.
+// vertex is a node. It names other nodes by index; in an addition, -1, -2 and so
+// on are the entries of Refs. It names queues by index, from 1.
 type vertex struct {
 	Name   string    `json:"n"`
 	Queue  int       `json:"q,omitempty"` // of its job; 0 means that it has none
@@ -76,13 +76,12 @@ func (d *duration) UnmarshalText(text []byte) error {
 func (g *graph) encode() []byte {
 	text, err := json.Marshal(g)
 	if err != nil {
-		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // it has nothing that could fail
+		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // no field of it can fail
 	}
 	return text
 }
 
-// decode reads a stored form. Fields that it does not know are those of a newer
-// version, and are refused.
+// decode reads a graph. It refuses unknown fields: a newer version wrote them.
 func decode(payload []byte) (*graph, error) {
 	var head struct {
 		Version int `json:"v"`
@@ -120,7 +119,7 @@ func decode(payload []byte) (*graph, error) {
 	return g, nil
 }
 
-// queue is the index of a queue, from 1, which it adds to the table.
+// queue returns the index of a queue, from 1, and adds the queue if it is new.
 func (g *graph) queue(name string) int {
 	for i, q := range g.Queues {
 		if q == name {
@@ -131,7 +130,7 @@ func (g *graph) queue(name string) int {
 	return len(g.Queues)
 }
 
-// jobID is the ID of a node's job; name can be that of a callback, too.
+// jobID returns the ID of the job of a node or callback.
 func (g *graph) jobID(name string) string { return g.Prefix + "/" + name }
 
 func (g *graph) undoID(i int) string { return g.Prefix + "/" + undoName(g.Nodes[i].Name) }
@@ -152,8 +151,8 @@ func (g *graph) nested(i int) bool {
 	return q > 0 && g.Queues[q-1] == Queue
 }
 
-// link computes what is not stored. It fails if there is a cycle, and names a
-// node of it.
+// link computes the fields that are not stored. If there is a cycle, the error
+// names its nodes.
 func (g *graph) link() error {
 	n := len(g.Nodes)
 	g.names, g.kids, g.more = make(map[string]int, n), make([][]int, n), make([]int, n)
@@ -193,8 +192,8 @@ func (g *graph) link() error {
 	return nil
 }
 
-// cycle names the nodes of a cycle; left says for each node how many of those
-// before it come after themselves.
+// cycle returns an error that names the nodes of a cycle. left has for each node
+// how many of its predecessors are on a cycle, or come after one.
 func (g *graph) cycle(left []int) error {
 	at := 0
 	for left[at] == 0 {
@@ -224,7 +223,7 @@ func (g *graph) cycle(left []int) error {
 	return broker.Invalid("node "+g.Nodes[path[0]].Name, "comes after itself: %sand again; remove one of these edges", text)
 }
 
-// merge adds what a handler added. Nodes whose names are there stay as they are.
+// merge adds the nodes of an addition. It skips nodes whose names exist already.
 func (g *graph) merge(add *graph) error {
 	by, ok := g.names[add.By]
 	if !ok {

@@ -16,19 +16,19 @@ type Info struct {
 	ID       string        `json:"id"`
 	Parent   string        `json:"parent,omitempty"` // the workflow that it is a node of
 	State    State         `json:"state"`
-	Cause    string        `json:"cause,omitempty"` // why it failed, stops or was cancelled
+	Cause    string        `json:"cause,omitempty"` // why it failed, is stopping or was cancelled
 	Created  time.Time     `json:"created"`
 	Ended    time.Time     `json:"ended,omitzero"`
 	Deadline time.Time     `json:"deadline,omitzero"`
 	Counts   map[State]int `json:"counts"`          // of nodes
-	Nodes    []NodeInfo    `json:"nodes,omitempty"` // each comes after those before it; List leaves them out
+	Nodes    []NodeInfo    `json:"nodes,omitempty"` // in topological order; List leaves them out
 }
 
 // NodeInfo describes a node.
 type NodeInfo struct {
 	Name     string   `json:"name"`
 	State    State    `json:"state"`
-	Level    int      `json:"level"` // how many nodes come before it, one after another
+	Level    int      `json:"level"` // the length of the longest chain of nodes before it
 	After    []string `json:"after,omitempty"`
 	AfterAny []string `json:"after_any,omitempty"`
 	OnDead   OnDead   `json:"on_dead"`
@@ -46,8 +46,8 @@ type NodeInfo struct {
 	Compensation State `json:"compensation,omitempty"`
 }
 
-// Get describes a workflow and its nodes. The error is ErrNotFound if there is
-// none.
+// Get describes a workflow and its nodes. The error is ErrNotFound if the
+// workflow does not exist.
 func Get(ctx context.Context, client *jobs.Client, id string) (Info, error) {
 	var info Info
 	s, err := open(ctx, client)
@@ -74,7 +74,7 @@ func count(nodes []NodeInfo) map[State]int {
 	return counts
 }
 
-// whole is the state of the workflow.
+// whole returns the state of the workflow.
 func (w *stored) whole() State {
 	if w.job.State.Final() {
 		return stateOfJob(w.job.State)
@@ -104,7 +104,7 @@ func (w *stored) summary() Info {
 	return info
 }
 
-// nodeState is what the workflow knows of a node.
+// nodeState returns the state of a node as far as the workflow knows it.
 func nodeState(e byte) State {
 	switch e {
 	case endLetGo, endAgain:
@@ -175,7 +175,7 @@ func (s store) nodes(ctx context.Context, w *stored) ([]NodeInfo, error) {
 	return infos, nil
 }
 
-// describe adds what a node's job tells.
+// describe adds what a node's job says.
 func (n *NodeInfo) describe(g *graph, i int, job *broker.Job) {
 	ref := g.ref(i)
 	if n.Queue, n.JobID = ref.Queue, ref.ID; g.nested(i) {
@@ -203,14 +203,14 @@ type Page struct {
 
 // ListOptions select workflows.
 type ListOptions struct {
-	Nested bool   // those that are nodes of others, instead of the others
-	Cursor string // of the page before
-	Limit  int    // workflows that are looked at; 0 means 100, at most 1000
+	Nested bool   // select nested workflows instead of the others
+	Cursor string // of the previous page
+	Limit  int    // how many workflows to look at; 0 means 100, the maximum is 1000
 }
 
-// List describes workflows, without their nodes, in any order. One that is there
-// during the whole listing is shown at least once. Counts are of what the
-// workflow has seen: nodes whose jobs were let go count as started.
+// List describes workflows, without their nodes, in any order. A workflow that
+// exists during the whole listing appears at least once. Counts are what the
+// workflow knows: nodes whose jobs were let go count as started.
 func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error) {
 	s, err := open(ctx, client)
 	if err != nil {
@@ -239,7 +239,7 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 	return page, about(errors.Join(errs...), "list workflows", "")
 }
 
-// readers is how many states are read at once for a list.
+// readers is how many states List reads at once.
 const readers = 16
 
 // brief describes a workflow without its graph.

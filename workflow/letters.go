@@ -14,16 +14,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Letters are what is sent to a workflow: signals, the wish to cancel it, and
-// nodes that a handler adds. Each is a job of the reserved queue with the
-// workflow's key. A workflow reads all its letters each time it runs; so one can
-// come before its workflow does, and no order of the two matters.
+// Letters are what is sent to a workflow: signals, requests to cancel it, and
+// nodes that a handler adds. Each is a job in the reserved queue with the
+// workflow's key. A workflow reads all its letters each time it runs, so a letter
+// can be sent before its workflow starts.
 const (
 	typeSignal = "signal"
 	typeCancel = "cancel"
 	typeAdd    = "add"
 
-	// Letters to a workflow that never comes are dropped after this.
+	// letterSpan is how long letters to a workflow that never starts are kept.
 	letterSpan = 30 * 24 * time.Hour
 )
 
@@ -32,7 +32,7 @@ func signalID(id, name string) string     { return id + "/:signal:" + name }
 func cancelID(id, birth string) string    { return id + "/:cancel:" + birth }
 func addID(id, birth, hash string) string { return id + "/:add:" + birth + ":" + hash }
 
-// letter stores a letter. The error is ErrDuplicate if it is there.
+// letter stores a letter. The error is ErrDuplicate if it is stored already.
 func (s store) letter(ctx context.Context, workflow, id, typ string, payload []byte) error {
 	return s.put(ctx, broker.NewJob{ID: id, Delay: letterSpan,
 		Body: broker.Body{Type: typ, Payload: payload, Key: letterKey(workflow), Source: Queue + "/" + workflow}})
@@ -56,8 +56,8 @@ type addition struct {
 	*graph
 }
 
-// letters reads what was sent to a workflow, in the order in which it came. It
-// leaves out what signals carry.
+// letters reads what was sent to a workflow, additions in the order of their
+// creation, without the payloads of signals.
 func (s store) letters(ctx context.Context, id, birth string) (l letters, err error) {
 	l.signals = make(map[string]bool)
 	prefix := signalID(id, "")
@@ -96,9 +96,9 @@ func (s store) letters(ctx context.Context, id, birth string) (l letters, err er
 	return l, cmp.Or(err, malformed)
 }
 
-// grow adds to a graph what was sent to its workflow and is not in taken: first
-// what earlier runs took in, in their order, and then what is new. It returns
-// the additions in order.
+// grow merges additions that are not in taken into a graph: first those that
+// earlier runs merged, in their order, and then new ones. It returns the IDs of
+// all additions in that order.
 func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]string, error) {
 	byID := make(map[string]*graph, len(l.adds))
 	for _, a := range l.adds {
@@ -125,8 +125,8 @@ func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]strin
 	return added, nil
 }
 
-// letterDue is what happens to a letter that is due: its workflow did not
-// come, or takes its time.
+// letterDue handles a letter that is due: it drops the letter unless its workflow
+// exists and can still run.
 func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 	id := strings.TrimPrefix(job.PartitionKey(), letterKey(""))
 	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
@@ -139,13 +139,13 @@ func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 	return nil
 }
 
-// Signal sends a signal to a workflow, which may not have been started yet:
-// nodes that wait for the name get the payload as their result. A signal is sent
-// once: the error is ErrDuplicate if there is one of that name, whose payload
-// stays. It is ErrWrongState if the workflow has ended. Signals to a workflow
-// that is not started are kept for 30 days.
+// Signal sends a signal to a workflow, even to one that has not been started yet.
+// Nodes that wait for a signal of that name get the payload as their result. A
+// signal is sent once: the error is ErrDuplicate if one of that name was sent,
+// whose payload stays. It is ErrWrongState if the workflow has ended. Signals to
+// a workflow that is not started are kept for 30 days.
 //
-// After another error the signal may have been sent. It can be sent again.
+// After another error the signal may have been sent; sending it again is safe.
 func Signal(ctx context.Context, client *jobs.Client, workflow, name string, payload []byte) error {
 	return about(func() error {
 		s, err := open(ctx, client)
@@ -172,7 +172,7 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 	}
 	if err := s.letter(ctx, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
 		if errors.Is(err, broker.ErrDuplicate) {
-			_ = s.nudge(ctx, workflow) // the sender may be one whose first nudge was lost
+			_ = s.nudge(ctx, workflow) // this may be a repetition whose first nudge was lost
 			return &broker.Error{Field: "signal", Err: broker.ErrDuplicate, Hint: "a signal of this name was sent, and its payload stays"}
 		}
 		return err
@@ -180,10 +180,10 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 	return s.nudge(ctx, workflow)
 }
 
-// Cancel ends a workflow: what runs is cancelled, nothing new starts,
-// compensations run, and the workflow is cancelled. It returns when the wish is
-// stored. by is shown to operators. The error is ErrNotFound if there is no such
-// workflow, and ErrWrongState if it has ended. Cancelling again changes nothing.
+// Cancel cancels a workflow: running nodes are cancelled, no more nodes start,
+// and compensations run. It returns as soon as the request is stored. Operators
+// see by. The error is ErrNotFound if the workflow does not exist, and
+// ErrWrongState if it has ended. Cancelling again changes nothing.
 func Cancel(ctx context.Context, client *jobs.Client, id, by string) error {
 	return about(func() error {
 		s, err := open(ctx, client)
@@ -219,7 +219,7 @@ func (s store) cancel(ctx context.Context, id, by string) error {
 	return s.nudge(ctx, id)
 }
 
-// checkNested checks the ID of a workflow, which may be one in another.
+// checkNested checks the ID of a workflow, which may be nested.
 func checkNested(id string) error {
 	for name := range strings.SplitSeq(id, "/") {
 		if err := checkName("id", name); err != nil && len(name) <= maxName {
@@ -229,7 +229,7 @@ func checkNested(id string) error {
 	return broker.CheckName("id", id)
 }
 
-// stateOfJob is the state of a workflow by that of its job.
+// stateOfJob returns the state of a workflow whose job has this state.
 func stateOfJob(state broker.State) State {
 	switch state {
 	case broker.StateCompleted:

@@ -8,63 +8,63 @@ import (
 )
 
 // Node is one step of a workflow: a job, another workflow, or a point at which
-// the workflow waits. A node without a Task, Workflow, Signal, Delay or At ends
-// as soon as the nodes before it have: it joins them.
+// the workflow waits. A node without a Task, Workflow, Signal, Delay or At is a
+// join: it ends as soon as the nodes before it have ended.
 type Node struct {
 	// Name is unique in the workflow: 1 to 100 bytes, without "/", and not
 	// beginning with ":".
 	Name string
 
-	// Task is the job that the node is. Options that set an ID, a delay or a time
-	// are refused: the workflow decides when it runs. Its retention is the
+	// Task is the node's job. Options that set an ID, a delay or a time are
+	// refused: the workflow decides when the job runs. Its retention is the
 	// workflow's.
 	Task *jobs.Task
-	// Workflow is another workflow, instead of a Task. Its ID is not used: the
-	// store knows it as <prefix of this workflow>/<Name>.
+	// Workflow is another workflow, instead of a Task. Its ID is not used; in the
+	// store its ID is <prefix of this workflow>/<Name>.
 	Workflow *Workflow
 	// Signal is the name of a signal that the node waits for, instead of a Task.
 	// Its payload is the node's result.
 	Signal string
-	// Within limits the wait for the signal, counted from when the node began to
-	// wait. Then it is StateExpired, which counts as dead. Zero means no limit.
+	// Within limits how long the node waits for the signal. After that its state
+	// is StateExpired, which counts as dead. Zero means no limit.
 	Within time.Duration
 
-	// After names the nodes that must have ended before. What happens if one of
-	// them did not complete is up to its OnDead.
+	// After names nodes that must have ended before this one starts. If one of
+	// them did not complete, its OnDead says what happens.
 	After []string
-	// AfterAny names nodes that must have ended, in whatever way.
+	// AfterAny names nodes that must have ended, whether or not they completed.
 	AfterAny []string
 	// Before names nodes that wait for this one, as if they named it in After.
 	Before []string
 
-	// Delay puts the node off from when it is ready, At to a time. Both work with
-	// a Task, with a Workflow, and alone. Zero means neither.
+	// Delay postpones the node by a time after it is ready, At to a given time.
+	// Both work with a Task, with a Workflow, and alone. Zero means neither.
 	Delay time.Duration
 	At    time.Time
 
 	// OnDead says what happens if the node does not complete. The default is Fail.
 	OnDead OnDead
 	// Compensate undoes the node if the workflow fails or is cancelled after the
-	// node began. It may find that the effect never happened.
+	// node began. It must allow for an effect that never happened.
 	Compensate *jobs.Task
 }
 
-// OnDead says what happens to the nodes that come after one which did not
-// complete: it is dead, was cancelled or deleted, or its signal did not come.
+// OnDead says what happens to the nodes after one that did not complete: it is
+// dead, was cancelled or deleted, or its signal did not come in time.
 type OnDead string
 
 // What happens after a node that did not complete.
 const (
-	// Fail fails the workflow, unless all nodes after it name it in AfterAny:
-	// nothing new starts, what has started ends by itself, and compensations run.
+	// Fail fails the workflow, unless all nodes after it name it in AfterAny: no
+	// more nodes start, running ones finish, and compensations run.
 	Fail OnDead = "fail"
 	// Continue lets the nodes after it run as if it had completed.
 	Continue OnDead = "continue"
-	// Skip skips the nodes after it, and those after them. The rest goes on.
+	// Skip skips the nodes after it, and those after them. The rest continues.
 	Skip OnDead = "skip"
 )
 
-// Part is a node, or several that Chain, Group or Chord have joined.
+// Part is a node, or several nodes that Chain, Group or Chord combined.
 type Part interface{ nodes() []Node }
 
 func (n Node) nodes() []Node { return []Node{n} }
@@ -73,7 +73,7 @@ type part []Node
 
 func (p part) nodes() []Node { return p }
 
-// Group is parts that run side by side. An empty group ends at once.
+// Group returns parts that run side by side. An empty group ends at once.
 func Group(parts ...Part) Part {
 	var all part
 	for _, p := range parts {
@@ -84,8 +84,8 @@ func Group(parts ...Part) Part {
 	return all
 }
 
-// Chain is parts that run one after another: the first nodes of each come after
-// the last ones of the part before. Empty groups are left out.
+// Chain returns parts that run one after another: the first nodes of each come
+// after the last nodes of the previous one. Empty groups are left out.
 func Chain(parts ...Part) Part {
 	var all part
 	var last []string
@@ -107,12 +107,12 @@ func Chain(parts ...Part) Part {
 	return all
 }
 
-// Chord is parts that run side by side, and then a node that can read their
-// results: Chain(Group(parts...), body).
+// Chord returns parts that run side by side, followed by a node that can read
+// their results: Chain(Group(parts...), body).
 func Chord(body Node, parts ...Part) Part { return Chain(Group(parts...), body) }
 
-// edges finds the nodes of a part that come after no other of the part, and
-// those that no other comes after.
+// edges returns the nodes of a part that come after no other node of it, and
+// those that no other node of it comes after.
 func edges(nodes []Node) (first, last []int) {
 	place := make(map[string]int, len(nodes))
 	for i := range nodes {

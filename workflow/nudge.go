@@ -9,37 +9,38 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// nudger wakes the workflows whose nodes a server settles. It is a short cut: a
-// nudge that is lost costs a workflow a few seconds.
+// nudger wakes the workflows whose nodes a server settles. It only saves time: if
+// a nudge is lost, the workflow continues a few seconds later.
 type nudger struct {
 	mu   sync.Mutex
 	due  map[string]*nudge
 	wake chan struct{}
 }
 
-// nudge is what is known of a workflow that is to be woken, or was just now.
+// nudge is a workflow to wake, or one that was woken recently.
 type nudge struct {
-	at    time.Time     // when, or zero: it is not to be woken
+	at    time.Time     // when to wake it; zero if no nudge is pending
 	count int           // nodes that ended since it was woken
 	last  time.Time     // when it was woken
-	gap   time.Duration // until it may be woken again, if many end
-	tries int           // that found it running
+	gap   time.Duration // the least time between two nudges while many nodes end
+	tries int           // nudges that found it running
 }
 
 const (
-	// A workflow with so many ends at once is woken at a growing distance, since
-	// each of its runs looks at all that is at work.
+	// If this many nodes ended since the last nudge, the gap between nudges
+	// doubles, because each run looks at all running nodes.
 	crowd          = 8
 	gapMin, gapMax = 10 * time.Millisecond, 250 * time.Millisecond
-	// One that runs just then is asked again after this, doubled each time.
+	// A workflow that was running is nudged again after busyMin, doubled each
+	// time, up to busyTries times.
 	busyMin, busyTries = time.Millisecond, 9
-	// What is known of a workflow is forgotten after this.
+	// nudgeMemory is how long a workflow is remembered after its last nudge.
 	nudgeMemory = 2 * gapMax
 )
 
 func (n *nudger) init() { n.due, n.wake = make(map[string]*nudge), make(chan struct{}, 1) }
 
-// settled notes what a server has settled.
+// settled nudges the workflows of jobs that a server has settled.
 func (n *nudger) settled(e jobs.SettleEvent) {
 	for i := range e.Verdicts { // in the order of the items
 		id := e.Items[i].Job.Headers[HeaderWorkflow]
@@ -71,7 +72,8 @@ func (n *nudger) note(id string) {
 	}
 }
 
-// next takes the workflows that are to be woken now, and says when the next are.
+// next returns the workflows to wake now, and clears their nudges. wait is the
+// time until the next nudge, or -1 if none is pending.
 func (n *nudger) next(now time.Time) (ids []string, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +102,7 @@ func (n *nudger) next(now time.Time) (ids []string, wait time.Duration) {
 	return ids, wait
 }
 
-// again has a workflow that was running woken a moment later.
+// again nudges a workflow that was running once more, a moment later.
 func (n *nudger) again(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,8 +114,9 @@ func (n *nudger) again(id string) {
 	w.tries++
 }
 
-// once wakes the workflows that are to be woken, those too that a server would wake a
-// moment later; at the beginning all, since nobody knows what happened before.
+// once wakes workflows with a pending nudge, including those that a server would
+// wake a moment later. At the beginning it wakes all workflows, because earlier
+// events are unknown.
 func (x *runner) once(ctx context.Context, begin bool) error {
 	x.awake.Store(true)
 	ids, _ := x.nudges.next(time.Now().Add(gapMax))

@@ -19,21 +19,22 @@ type runner struct {
 	client *jobs.Client
 	log    *slog.Logger
 	nudges nudger
-	awake  atomic.Bool // each end of a node wakes its workflow, for sure: nothing is gained by looking
+	awake  atomic.Bool // every end of a node wakes its workflow, so polling is useless
 }
 
 const (
-	// The distance of the looks of a workflow whose nodes are at work: a quarter of
-	// the time since something changed, between these. Each node at work adds to
-	// the least, since a look costs as much.
+	// How often a workflow looks at its running nodes: after a quarter of the time
+	// since the last change, within these bounds. Each running node adds pollFor
+	// to the lower bound, because it makes a look more expensive.
 	pollMin, pollMax = 50 * time.Millisecond, 5 * time.Second
 	pollFor          = 100 * time.Microsecond
-	// The most of one that only waits for signals and times: whoever sends a signal
-	// wakes it, or knows that this failed.
+	// pollIdle is the upper bound for a workflow that only waits for signals and
+	// times: the sender of a signal wakes it, or gets an error.
 	pollIdle = 10 * time.Minute
-	// A workflow that failed to run is tried again after this.
+	// retryPause is the pause after a run that failed.
 	retryPause = time.Second
-	// One that only a newer program, or somebody's mend, can run.
+	// brokenPause is the pause of a workflow that only a newer program or a
+	// repair can run.
 	brokenPause = time.Minute
 )
 
@@ -50,7 +51,7 @@ func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 	return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
 }
 
-// workflow runs a workflow: it does what is due, and snoozes or ends.
+// workflow runs a workflow once, and snoozes or ends its job.
 func (x *runner) workflow(ctx context.Context, job *jobs.Job) error {
 	r := &run{x: x, id: job.ID(), created: job.CreatedAt()}
 	nap, err := r.run(ctx, job)
@@ -81,17 +82,17 @@ type run struct {
 	created time.Time
 	began   time.Time // when the state was taken, by this process's clock
 	mail    letters
-	why     map[int]string // what the store says about nodes that did not complete
+	why     map[int]string // the errors of nodes that did not complete
 
-	taken map[string]bool // additions that are in g
+	taken map[string]bool // additions that are merged into g
 
 	ready []int     // nodes to let go
-	wake  time.Time // when a node, or the deadline, wants a look
-	dirty bool      // the state is to be written
+	wake  time.Time // the next time that a node or the deadline waits for
+	dirty bool      // the state must be written
 }
 
-// run does what is due and says for how long the workflow may sleep. Each step
-// can be repeated.
+// run advances the workflow as far as it can and returns how long it may sleep.
+// Each step can be repeated.
 func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err error) {
 	x := r.x
 	g, err := decode(job.Payload())
@@ -119,7 +120,7 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 			return 0, err
 		}
 		return 0, x.clear(ctx, g)
-	case phaseParked: // of a nested one that was nudged
+	case phaseParked: // a nested workflow that was nudged before it may start
 		return broker.MaxDelay, nil
 	}
 	for again := true; again; {
@@ -138,10 +139,10 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 	return r.nap(), nil
 }
 
-// round looks, decides and acts once. Again says that another round finds more
-// to do.
+// round looks, decides and acts once. again is true if another round can find
+// more to do.
 func (r *run) round(ctx context.Context) (again bool, err error) {
-	if r.Phase == phaseEnded { // by an earlier run, which broke off
+	if r.Phase == phaseEnded { // an earlier run ended it, and then stopped
 		return false, r.read(ctx)
 	}
 	if r.Ends != nil { // the first run has let nothing go
@@ -164,10 +165,10 @@ func (r *run) round(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// look finds out how the nodes ended whose jobs were let go.
+// look finds out which nodes that were let go have ended, and how.
 func (r *run) look(ctx context.Context) error {
 	if len(r.Added) > 0 && len(r.g.Nodes) < len(r.Ends) {
-		if err := r.read(ctx); err != nil { // for the nodes that were added
+		if err := r.read(ctx); err != nil { // to merge the added nodes first
 			return err
 		}
 	}
@@ -200,7 +201,7 @@ func (r *run) look(ctx context.Context) error {
 	return nil
 }
 
-// see notes how a node's job ended, if it did.
+// see records how a node's job ended, if it did.
 func (r *run) see(i int, job *broker.Job) {
 	switch job.State {
 	case broker.StateCompleted:
@@ -229,8 +230,8 @@ func (r *run) explain(i int, why string) {
 	r.why[i] = short(why, maxWhy)
 }
 
-// read reads what was sent to the workflow. It comes after look: what a node
-// added before it ended is then seen no later than its end.
+// read reads what was sent to the workflow. It must follow look, so that the
+// nodes that a handler added are seen no later than the end of its node.
 func (r *run) read(ctx context.Context) (err error) {
 	if r.mail, err = r.x.letters(ctx, r.id, r.g.Birth); err != nil {
 		return err
@@ -250,8 +251,7 @@ func (r *run) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// letGo starts the jobs of nodes that are ready, and sends dead ones back that
-// are to run again.
+// letGo starts the nodes that are ready, and redrives dead ones that Retry chose.
 func (r *run) letGo(ctx context.Context) (again bool, err error) {
 	type moment struct {
 		delay time.Duration
@@ -261,7 +261,7 @@ func (r *run) letGo(ctx context.Context) (again bool, err error) {
 	for _, i := range r.ready {
 		v := &r.g.Nodes[i]
 		if r.g.nested(i) {
-			if r.beingAdded(i) { // until the handler has returned, some of it may be missing
+			if r.beingAdded(i) { // parts of it may not be stored before the handler returns
 				continue
 			}
 			if err := r.begin(ctx, i); err != nil {
@@ -287,7 +287,7 @@ func (r *run) letGo(ctx context.Context) (again bool, err error) {
 			case result.Err == nil:
 				r.end(i, endLetGo)
 			case errors.Is(result.Err, broker.ErrNotFound) && r.beingAdded(i):
-			default: // it is gone, an earlier run let it go, or an operator did something with it
+			default: // it is gone, an earlier run let it go, or an operator changed it
 				r.end(i, endLetGo)
 				again = true
 			}
@@ -300,8 +300,8 @@ func (r *run) letGo(ctx context.Context) (again bool, err error) {
 	return again || redriven, err
 }
 
-// beingAdded reports whether the handler that adds a node may still be about to
-// store its job.
+// beingAdded reports whether the handler that adds a node may not have stored its
+// job yet.
 func (r *run) beingAdded(i int) bool { return r.g.by[i] >= 0 && r.Ends[r.g.by[i]] == endLetGo }
 
 // begin starts a node that is a workflow.
@@ -321,7 +321,7 @@ func (r *run) begin(ctx context.Context, i int) error {
 	return err
 }
 
-// redrive sends dead nodes back that Retry chose.
+// redrive sends the dead nodes that Retry chose back to their queues.
 func (r *run) redrive(ctx context.Context) (again bool, err error) {
 	var nodes []int
 	var refs []broker.Ref
@@ -346,7 +346,7 @@ func (r *run) redrive(ctx context.Context) (again bool, err error) {
 	return again, err
 }
 
-// nap is how long the workflow may sleep.
+// nap returns how long the workflow may sleep.
 func (r *run) nap() time.Duration {
 	now := r.now.Add(time.Since(r.began))
 	most, out := pollIdle, len(r.outstanding())

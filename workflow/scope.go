@@ -14,7 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// ErrNoResult says that a node has no result: it has not completed, or set none.
+// ErrNoResult says that a node has no result: it has not completed, or its
+// handler set none.
 var ErrNoResult = errors.New("the node has no result")
 
 // Scope is a handler's view of the workflow that its job belongs to.
@@ -31,18 +32,18 @@ type Scope struct {
 
 type scopeKey struct{}
 
-// Of returns the workflow of a handler's context. It is nil if the job belongs
-// to none, or if its server has no extension for workflows.
+// Of returns the workflow of a handler's context. It returns nil if the job
+// belongs to no workflow, or if its server does not have the extension.
 func Of(ctx context.Context) *Scope {
 	s, _ := ctx.Value(scopeKey{}).(*Scope)
 	return s
 }
 
-// ID is the workflow's ID.
+// ID returns the workflow's ID.
 func (s *Scope) ID() string { return s.id }
 
-// Node is the name of the job's node. It begins with a colon if the job is a
-// callback or a compensation.
+// Node returns the name of the job's node. It begins with a colon if the job is
+// a callback or a compensation.
 func (s *Scope) Node() string { return s.node }
 
 // Info describes the workflow and its nodes, as Get does.
@@ -60,8 +61,8 @@ func (x *runner) middleware(h jobs.Handler) jobs.Handler {
 
 var errNoScope = errors.New("the job belongs to no workflow, or its server has no extension for workflows")
 
-// SetResult keeps v, in JSON, as the result of the node whose handler has ctx. A
-// []byte is kept as it is.
+// SetResult stores v, in JSON, as the result of the node whose handler has ctx. A
+// []byte is stored as it is.
 func SetResult(ctx context.Context, v any) error {
 	s := Of(ctx)
 	if s == nil {
@@ -78,10 +79,10 @@ func SetResult(ctx context.Context, v any) error {
 	return nil
 }
 
-// Result reads the result of a node of the same workflow: what its handler set,
-// the payload of a signal, or the result of a workflow's last node. It is decoded
-// from JSON, unless T is []byte. The error is ErrNoResult if there is none. A node
-// that comes before this one, and that did not fail, has completed.
+// Result returns the result of a node of the same workflow: what its handler set,
+// the payload of its signal, or the result of a nested workflow. It is decoded
+// from JSON, unless T is []byte. The error is ErrNoResult if the node has none. A
+// node that comes before this one and did not fail has completed.
 func Result[T any](ctx context.Context, node string) (T, error) {
 	var v T
 	s := Of(ctx)
@@ -106,8 +107,8 @@ func unpack[T any](text []byte, v *T, node string) error {
 	return nil
 }
 
-// Results reads the results of the nodes that come right before this one, by
-// name. Nodes without a result are left out.
+// Results returns the results of the nodes directly before this one, by name.
+// Nodes without a result are left out.
 func Results[T any](ctx context.Context) (map[string]T, error) {
 	s := Of(ctx)
 	if s == nil {
@@ -128,7 +129,7 @@ func Results[T any](ctx context.Context) (map[string]T, error) {
 	return results, nil
 }
 
-// known is the graph of the workflow, which is read once for a run.
+// known returns the graph of the workflow, which it reads once in a run.
 func (s *Scope) known(ctx context.Context) (*graph, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,8 @@ func (s *Scope) read(ctx context.Context, node string) ([]byte, error) {
 	return s.result(ctx, s.id, g, i)
 }
 
-// source is the job that has a node's result; ok is false if there is none.
+// source returns the job that has a node's result; ok is false if the node has no
+// job.
 func (g *graph) source(id string, i int) (ref broker.Ref, ok bool) {
 	v := &g.Nodes[i]
 	switch {
@@ -166,7 +168,7 @@ func (g *graph) source(id string, i int) (ref broker.Ref, ok bool) {
 	return ref, false
 }
 
-// resultOf is the result that a job has for its node.
+// resultOf returns the result that a job has for its node.
 func resultOf(job *broker.Job) []byte {
 	if job.Queue == Queue && job.Type == typeSignal {
 		return job.Payload
@@ -194,7 +196,7 @@ func (s store) result(ctx context.Context, id string, g *graph, i int) ([]byte, 
 	return resultOf(job), nil
 }
 
-// before reads the results of the nodes right before this one.
+// before reads the results of the nodes directly before this one.
 func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 	g, err := s.known(ctx)
 	if err != nil {
@@ -221,13 +223,14 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 	return results, err
 }
 
-// Add adds nodes to the workflow, while the node that calls it runs. The new
-// nodes can come after any node, also after this one. Those that wait for new
-// ones, by Node.Before, must come after this one, since others may have begun.
+// Add adds nodes to the workflow. Only the handler of a node can call it. The new
+// nodes can come after any node, including this one. An existing node that a new
+// one names in Node.Before must come after this one, since it may have begun
+// otherwise.
 //
-// Adding the same nodes again does nothing: a handler that runs a second time can
-// call it again. Nothing is added if a node cannot be; the error names it. After
-// an error of the store, return it, and so run again.
+// Adding the same nodes again does nothing, so a handler that runs a second time
+// can call Add again. If a node is invalid, nothing is added; the error names it.
+// After an error of the store, return it from the handler, so that it runs again.
 func (s *Scope) Add(ctx context.Context, parts ...Part) error {
 	return about(s.add(ctx, Group(parts...).nodes()), "add nodes", s.id)
 }
@@ -286,8 +289,8 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	return s.nudge(ctx, s.id)
 }
 
-// mayWait refuses an addition that nodes wait for which may have begun: those
-// that do not come after the node that adds it.
+// mayWait refuses an addition if nodes are to wait for it that may have begun:
+// those that do not come after the node that adds it.
 func (g *graph) mayWait(me int, add *graph) error {
 	after := make([]bool, len(g.Nodes))
 	after[me] = true

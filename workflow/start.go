@@ -15,31 +15,31 @@ import (
 
 const (
 	typeWorkflow = "workflow"
-	keyWorkflow  = "workflow" // workflows are listed by it
+	keyWorkflow  = "workflow" // the partition key of workflows: List finds them by it
 	keyNested    = "nested"
 
 	failedPause = 10 * time.Second
 	runTimeout  = 5 * time.Minute
 
-	// A client has so long to store a workflow, and so much more for each of its
-	// nodes. Then the workflow is given up.
+	// A client has startGrace to store a workflow, and startGraceFor more for each
+	// node. After that the workflow is given up.
 	startGrace    = time.Minute
 	startGraceFor = 10 * time.Millisecond
 )
 
-// Start stores a workflow, and its nodes, and has it run. Nothing runs before
-// all of it is stored.
+// Start stores a workflow and its nodes, and starts it. Nothing runs before all
+// of it is stored.
 //
-// It refuses, before it stores anything, what cannot be: a cycle, a name that is
-// there twice or not at all, a task outside the limits. The error names the
-// node. It is ErrDuplicate if there is a workflow with the ID. If the store
+// Start checks the workflow before it stores anything. It refuses a cycle, a
+// duplicate or unknown name, and a task outside the limits; the error names the
+// node. The error is ErrDuplicate if a workflow with the ID exists. If the store
 // refuses a node (its queue is full, its unique key is held), nothing is left
 // behind.
 //
-// After any other error the workflow may have started. Start can be called again
-// with the same workflow: it goes on where it was, and is ErrDuplicate if the
-// workflow had started. If nobody does, the part that was stored is removed
-// after a minute or so, and never runs.
+// After any other error the workflow may have started. Call Start again with the
+// same workflow: it continues where it stopped, and returns ErrDuplicate if the
+// workflow had started. Without that call, the stored part is removed after about
+// a minute and never runs.
 func Start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if w == nil {
 		return broker.Invalid("workflow", "is nil; make one with New")
@@ -77,18 +77,19 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 		err = s.commit(ctx, p, phaseRunning)
 	}
 	if err != nil && !broker.StoreFailed(err) && ctx.Err() == nil {
-		// Refused: what was stored goes again. If that fails, the first run sees to it.
+		// The store refused a node: remove what was stored. If that fails, the first
+		// run removes it.
 		if s.abort(ctx, p.id, p.graph) == nil {
 			_ = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: p.id}})
 		}
 	}
 	if err == nil {
-		_ = s.nudge(ctx, p.id) // without it, it runs when its grace is over
+		_ = s.nudge(ctx, p.id) // if this fails, it runs when its grace is over
 	}
 	return err
 }
 
-// job is the job of a workflow, whatever its time.
+// job returns the job of a workflow, without a time to run.
 func (p *plan) job() broker.NewJob {
 	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: p.graph.encode(),
 		Key: keyWorkflow, Retention: time.Duration(p.graph.Retention) + recordMargin}}
@@ -97,7 +98,7 @@ func (p *plan) job() broker.NewJob {
 
 var errAgain = errors.New("a workflow that was given up had the ID")
 
-// create stores the workflow's own job, or finds that an earlier call did.
+// create stores the workflow's own job, or finds that an earlier call stored it.
 func (s store) create(ctx context.Context, p *plan) error {
 	j := p.job()
 	j.Delay = startGrace + time.Duration(len(p.graph.Nodes))*startGraceFor
@@ -138,14 +139,14 @@ func (s store) create(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// submit stores the nodes of a workflow, and of those in it.
+// submit stores the nodes of a workflow, and the workflows nested in it.
 func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
 	for name, inner := range p.nested {
 		j := inner.job()
 		j.RunAt, j.Body.Key, j.Body.Source = parked.Until, keyNested, p.id
 		j.Body.Retention = nodeRetention
 		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
-		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // an ID with the birth: it is its own
+		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the ID has the birth, so it is this one
 			return inNode(name, err)
 		}
 		if err := s.submit(ctx, client, inner); err != nil {
@@ -158,8 +159,8 @@ func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
 	return s.enqueue(ctx, client, p)
 }
 
-// maxSend is how many nodes go to the client at once: more would only keep more
-// of them in memory.
+// maxSend is how many nodes go to the client at once: more would only take more
+// memory.
 const maxSend = 1000
 
 func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
@@ -170,7 +171,7 @@ func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error 
 		for i, c := range parcels {
 			retention := nodeRetention
 			switch c.name {
-			case whenSuccess, whenFailure, whenEnded: // nobody waits for them
+			case whenSuccess, whenFailure, whenEnded: // the workflow does not need their records
 				retention = time.Duration(g.Retention)
 			}
 			tasks[i] = c.task.With(jobs.WithID(g.jobID(c.name)), jobs.WithRunAt(parked.Until), jobs.WithRetention(retention),
@@ -195,7 +196,8 @@ func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error 
 	return nil
 }
 
-// commit says that all of a workflow is stored: it may run, or wait for its turn.
+// commit sets the phase of a workflow that is completely stored: running, or
+// parked if it is nested.
 func (s store) commit(ctx context.Context, p *plan, as phase) error {
 	for attempt := 0; ; attempt++ {
 		h, err := s.take(ctx, p.id, p.graph.Birth, as)
@@ -215,8 +217,7 @@ func (s store) commit(ctx context.Context, p *plan, as phase) error {
 	}
 }
 
-// abort gives up a workflow that was not started as a whole, and removes its
-// nodes.
+// abort gives up a workflow that was not completely stored, and removes its nodes.
 func (s store) abort(ctx context.Context, id string, g *graph) error {
 	h, err := s.take(ctx, id, g.Birth, phaseAborted)
 	if err != nil {
@@ -235,11 +236,11 @@ func (s store) abort(ctx context.Context, id string, g *graph) error {
 	return s.clear(ctx, g)
 }
 
-// memory is how long the state of a workflow is kept that has ended.
+// memory returns how long the state of a workflow that has ended is kept.
 func (g *graph) memory() time.Duration { return time.Duration(g.Retention) + 2*recordMargin }
 
-// nudge has a workflow run now. If it runs just then, it is asked again. The
-// error is that of the store.
+// nudge makes a workflow run now. If it is running, nudge tries again after a
+// pause. The error is that of the store.
 func (s store) nudge(ctx context.Context, id string) error {
 	for pause := time.Millisecond; ; pause *= 2 {
 		var busy bool
@@ -254,8 +255,9 @@ func (s store) nudge(ctx context.Context, id string) error {
 	}
 }
 
-// nudgeFor is up to which pause a workflow that runs is nudged again: runs of
-// large ones take some tenths of a second. Then its own poll sees to it.
+// nudgeFor is the longest pause after which nudge tries again: runs of large
+// workflows take a few tenths of a second. After that, the workflow's poll
+// replaces the nudge.
 const nudgeFor = 500 * time.Millisecond
 
 func about(err error, op, id string) error { return broker.About(err, op, "", id) }

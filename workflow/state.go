@@ -10,27 +10,26 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// state is what a workflow has seen and decided. It is the value of a mark of
-// the store, whose fence orders all who write it: one who was overtaken writes
-// nothing.
+// state is what a workflow has seen and decided. It is the value of a mark, whose
+// fence orders the writers: one that was overtaken writes nothing.
 type state struct {
 	Version int       `json:"v"`
 	Birth   string    `json:"birth"`
 	Phase   phase     `json:"phase"`
-	Ends    []byte    `json:"-"`              // how each node ended: an end each
+	Ends    []byte    `json:"-"`              // by node: how it ended, one of endWaiting and so on
 	Text    string    `json:"ends,omitempty"` // the same, as it is stored
 	Outcome State     `json:"outcome,omitempty"`
 	Cause   string    `json:"cause,omitempty"`   // why it failed or was cancelled
 	Late    bool      `json:"late,omitempty"`    // its deadline passed
-	Added   []string  `json:"added,omitempty"`   // the additions that were taken in, in this order
+	Added   []string  `json:"added,omitempty"`   // the additions that were merged, in this order
 	Changed time.Time `json:"changed,omitzero"`  // when it last saw or decided something
 	Ended   time.Time `json:"ended,omitzero"`    //
-	Times   times     `json:"times,omitempty"`   // of a node that waits: since when; of one to compensate: its end
+	Times   times     `json:"times,omitempty"`   // of a waiting node: since when; of one to compensate: its end
 	Undo    []int     `json:"undo,omitempty"`    // the nodes to compensate, in order
-	Undone  int       `json:"undone,omitempty"`  // how many of them are over
+	Undone  int       `json:"undone,omitempty"`  // how many of their compensations have ended
 	UndoLet int       `json:"undo_let,omitzero"` // how many compensations were let go
 	Broken  []int     `json:"broken,omitempty"`  // those whose compensation did not complete
-	Redo    bool      `json:"redo,omitzero"`     // the compensations are dead ones that Retry sends back
+	Redo    bool      `json:"redo,omitzero"`     // the compensations are dead, and Retry runs them again
 }
 
 // times are microseconds by node.
@@ -39,20 +38,20 @@ type times map[int]int64
 type phase string
 
 const (
-	phaseStarting phase = "starting" // not all of it is known to be stored
-	phaseAborted  phase = "aborted"  // it never will be
-	phaseParked   phase = "parked"   // of a nested one: it waits for its turn
+	phaseStarting phase = "starting" // its client may not have stored all of it
+	phaseAborted  phase = "aborted"  // it was given up before all of it was stored
+	phaseParked   phase = "parked"   // of a nested one: its node is not ready
 	phaseRunning  phase = "running"
-	phaseStopping phase = "stopping" // nothing new starts
+	phaseStopping phase = "stopping" // no more nodes start
 	phaseUndoing  phase = "compensating"
 	phaseEnded    phase = "ended"
 )
 
-// How nodes end, and what they are before.
+// How nodes ended, and the states of those that have not.
 const (
 	endWaiting   = '.'
 	endLetGo     = '>' // its job was let go
-	endAgain     = 'R' // its dead job is to be redriven
+	endAgain     = 'R' // its dead job will be redriven
 	endCompleted = 'c'
 	endDead      = 'd'
 	endCancelled = 'x'
@@ -63,7 +62,7 @@ const (
 
 func ended(e byte) bool { return e != endWaiting && e != endLetGo && e != endAgain }
 
-// badly reports whether a node that ran, or could have, did not complete.
+// badly reports whether a node ended without completing, and was not skipped.
 func badly(e byte) bool {
 	return e == endDead || e == endCancelled || e == endGone || e == endExpired
 }
@@ -84,8 +83,8 @@ type held struct {
 	now   time.Time // the store's time when it was taken
 }
 
-// take reads a workflow's state and makes who wrote it before unable to write it
-// again. A workflow that has none gets the one that begins with p.
+// take reads a workflow's state. Earlier readers of it can no longer write. A
+// workflow without a state gets one with phase p.
 func (s store) take(ctx context.Context, id, birth string, p phase) (*held, error) {
 	first := state{Version: stateVersion, Birth: birth, Phase: p}
 	value, err := json.Marshal(first)
@@ -100,11 +99,11 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 	if !m.Held {
 		return nil, fmt.Errorf("the mark of the workflow is held by %q", m.Owner)
 	}
-	h := &held{id: id, fence: m.Fence, now: m.Until.Add(-broker.MaxDelay)} // so it takes no call to ask for the time
+	h := &held{id: id, fence: m.Fence, now: m.Until.Add(-broker.MaxDelay)} // saves a call for the store's time
 	if err := h.read(m.Value); err != nil {
 		return nil, err
 	}
-	if h.Birth != birth { // of a workflow that had the ID before
+	if h.Birth != birth { // the state was of an earlier workflow with this ID
 		h.state = first
 		return h, s.save(ctx, h, broker.MaxDelay)
 	}
@@ -134,7 +133,8 @@ func (st *state) read(value []byte) error {
 	return nil
 }
 
-// save writes a workflow's state.
+// save writes a workflow's state. The error is errOvertaken if another reader has
+// taken it since.
 func (s store) save(ctx context.Context, h *held, ttl time.Duration) error {
 	h.Text = string(h.Ends)
 	value, err := json.Marshal(h.state)
@@ -150,7 +150,7 @@ func (s store) save(ctx context.Context, h *held, ttl time.Duration) error {
 	return err
 }
 
-// forget drops a workflow's state.
+// forget deletes a workflow's state.
 func (s store) forget(ctx context.Context, id, birth string) error {
 	h, err := s.take(ctx, id, birth, phaseAborted)
 	if err == nil {
@@ -159,14 +159,14 @@ func (s store) forget(ctx context.Context, id, birth string) error {
 	return err
 }
 
-// fit makes room for the nodes of a graph.
+// fit extends Ends to the number of nodes.
 func (st *state) fit(nodes int) {
 	for len(st.Ends) < nodes {
 		st.Ends = append(st.Ends, endWaiting)
 	}
 }
 
-// since is the time that was noted for a node.
+// since returns the time that was recorded for a node.
 func (st *state) since(i int) (time.Time, bool) {
 	v, ok := st.Times[i]
 	return time.UnixMicro(v).UTC(), ok

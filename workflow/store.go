@@ -8,13 +8,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// store is a broker whose calls are bounded in time, and in what they carry.
+// store is a broker whose calls are bounded in time and size.
 type store struct{ broker.Broker }
 
 const (
 	callTimeout = 5 * time.Second
-	// maxLook is how many jobs a call asks for: a page of their heads is some
-	// hundred kilobytes.
+	// maxLook is how many jobs a call asks for: so many heads are a few hundred
+	// kilobytes.
 	maxLook    = 1000
 	maxOperate = 1000
 	maxResults = 20 // results that a call asks for: each has up to a megabyte
@@ -61,8 +61,8 @@ func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	return s.Find(ctx, q)
 }
 
-// look finds jobs by name, in as few calls as it takes, and calls f with each.
-// Those that are not there are left out.
+// look finds jobs by ID, in as few calls as possible, and calls f with each. Jobs
+// that do not exist are left out.
 func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f func(*broker.Job)) error {
 	most := maxLook
 	if payloads {
@@ -92,7 +92,7 @@ func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f fun
 	return nil
 }
 
-// one finds a job. The error is ErrNotFound if there is none.
+// one finds a job. The error is ErrNotFound if it does not exist.
 func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
 	page, err := s.find(ctx, broker.Query{Queue: queue, IDs: []string{id}})
 	if err == nil && len(page.Jobs) == 0 {
@@ -104,7 +104,7 @@ func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
 	return &page.Jobs[0], page.Jobs[0].Broken
 }
 
-// each calls f with the jobs of the reserved queue that have a key.
+// each calls f with each page of the jobs in the reserved queue that q selects.
 func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
 	q.Queue = Queue
 	for {
@@ -121,8 +121,8 @@ func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) er
 	}
 }
 
-// operate decides about jobs, in as few calls as it takes, and calls f with what
-// became of each. The error is that of the store; a decision that was refused is
+// operate carries out an operation on jobs, in as few calls as possible, and
+// calls f with the result of each. The error is that of the store; a refusal is
 // in its result.
 func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.Ref, f func(i int, r broker.OperationResult)) error {
 	for from := 0; from < len(refs); from += maxOperate {
@@ -145,7 +145,7 @@ func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.R
 	return nil
 }
 
-// remove deletes jobs, in whatever state they are but active.
+// remove deletes jobs in any state but active.
 func (s store) remove(ctx context.Context, refs []broker.Ref) error {
 	for i := range refs {
 		refs[i].Epoch = broker.AnyEpoch

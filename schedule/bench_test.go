@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkTicks measures ten ticks of each of 10,000 schedules, all at the
-// same times, in virtual time on the memory broker. To put them is part of it.
+// same times, in virtual time on the memory broker. It includes putting them.
 func BenchmarkTicks(b *testing.B) {
 	const schedules = 10_000
 	for range b.N {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/mortal"
 )
 
-// counts reports whether a call is one that a schedule's run makes, with what
-// comes before and after it.
+// counts reports whether a call belongs to a run of a schedule, including its
+// settle.
 func counts(c *broker.Call) bool {
 	switch r := c.Request.(type) {
 	case *broker.MarkRequest, *broker.EnqueueRequest, *broker.Query:
@@ -31,7 +31,7 @@ func counts(c *broker.Call) bool {
 }
 
 // A server dies before or after each single call that its schedules make.
-// Another one goes on, and each tick runs once.
+// Another one continues, and each tick runs once.
 func TestSchedule_NoCrashLosesOrDoublesATick(t *testing.T) {
 	every := Every(5 * time.Second)
 	for _, overlap := range []Overlap{OverlapAllow, OverlapSkip} {
@@ -139,7 +139,7 @@ func TestSchedule_ServersKilledAtRandom(t *testing.T) {
 			if c != (Counts{Enqueued: ticks}) {
 				t.Errorf("after %d kills %s has the counts %+v, want %d enqueued", kills, id, c, ticks)
 			}
-			for n := 1; n <= ticks; n++ { // a job may run twice, as every job, but there is one for each tick
+			for n := 1; n <= ticks; n++ { // like any job it may run twice, but each tick has one job
 				at := start.Add(time.Duration(n) * 10 * time.Second)
 				if w.ran[tick{At: at}.jobID(id)] == 0 {
 					t.Fatalf("after %d kills the tick %v of %s never ran", kills, at, id)
@@ -152,8 +152,8 @@ func TestSchedule_ServersKilledAtRandom(t *testing.T) {
 	})
 }
 
-// The store forgets the state of a schedule. Ticks that were run do not run
-// again, and it goes on.
+// The store loses the state of a schedule. Ticks that ran do not run again, and
+// the schedule continues.
 func TestSchedule_LostState(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()

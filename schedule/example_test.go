@@ -50,7 +50,7 @@ func Example_nightlyReport() {
 	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := schedules.RunNow(ctx, "nightly-report"); err != nil { // not to wait for the night
+	if _, err := schedules.RunNow(ctx, "nightly-report"); err != nil { // so as not to wait for the night
 		log.Fatal(err)
 	}
 	fmt.Println(<-done)
@@ -91,7 +91,7 @@ func ExampleDefine() {
 	// created [], unchanged [nightly-eu nightly-us]
 }
 
-// The next times of a line, over a change of the clocks.
+// The next times of a line, across a clock change.
 func ExampleSpec_Next() {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

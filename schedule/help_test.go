@@ -19,17 +19,17 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// world is a store in a bubble of virtual time, which begins with the year
-// 2000, and what ran on its servers.
+// world is a store in virtual time, which begins with the year 2000, and a record
+// of what its servers ran.
 type world struct {
 	*testing.T
 	store     broker.Broker
 	schedules *Schedules
 
 	mu      sync.Mutex
-	ran     map[string]int       // how many jobs with that ID
-	made    map[made]bool        // the jobs themselves
-	begun   map[string]time.Time // when, first
+	ran     map[string]int       // by ID: how many jobs ran
+	made    map[made]bool        // the jobs that ran
+	begun   map[string]time.Time // by ID: when a job first began
 	handler jobs.HandlerFunc     // nil returns at once
 
 	served *Schedules // of the last server
@@ -47,7 +47,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-// made tells a job from a later one with the same ID.
+// made distinguishes a job from a later one with the same ID.
 type made struct {
 	id string
 	at time.Time
@@ -91,7 +91,7 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jo
 	return s
 }
 
-// refusing is middleware of clients.
+// refusing is client middleware that refuses tasks of the type w.refuse.
 func (w *world) refusing(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 	return func(ctx context.Context, batch []*jobs.Outgoing) {
 		for _, o := range batch {
@@ -103,7 +103,7 @@ func (w *world) refusing(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 	}
 }
 
-// up starts a server with nothing special.
+// up starts a server with default settings.
 func (w *world) up() *jobs.Server {
 	w.Helper()
 	return w.serve(w.store, jobs.Config{}, ExtensionConfig{})
@@ -134,8 +134,7 @@ func (w *world) info(id string) Info {
 	return info
 }
 
-// jobs are the IDs of the jobs that ran, in the order of their times, without
-// the schedule's ID.
+// ticks returns the times in the IDs of the jobs that ran, in order.
 func (w *world) ticks() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +146,7 @@ func (w *world) ticks() []string {
 	return ids
 }
 
-// exactly checks that each of the ticks ran once, and nothing else.
+// exactly checks that each of the ticks ran once, and that nothing else ran.
 func (w *world) exactly(what, id string, want []time.Time) {
 	w.Helper()
 	w.mu.Lock()
@@ -176,13 +175,13 @@ func (w *world) nominal(spec Spec, from, to time.Time) []time.Time {
 	return times
 }
 
-// pass lets time go by, and what it set off settle.
+// pass lets time pass, and waits until everything is idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// inWorld2 is inWorld in a test that has been in one.
+// inWorld2 is inWorld for a test that has used inWorld already.
 func inWorld2(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Run("also", func(t *testing.T) { inWorld(t, f) })

@@ -10,7 +10,7 @@ import (
 
 func TestWithPaused_ANewScheduleWaitsForResume(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.up() // a server that would run it at once
+		w.up() // a server, which would run it at once
 		paused := WithPaused("import")
 		if got := w.put("s", Every(time.Hour), paused, WithMisfire(RunUpTo(100, 0))); got != Created {
 			t.Errorf("Put says %s", got)
@@ -45,7 +45,7 @@ func TestWithPaused_ANewScheduleWaitsForResume(t *testing.T) {
 	})
 }
 
-// What is paused from its birth is put by programs that start while the old scheduler still runs: each of several.
+// During a migration, each of several programs puts a schedule that is created paused while the old scheduler still runs.
 func TestWithPaused_OfADefinitionThatServersPut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for range 2 {

@@ -47,8 +47,8 @@ func TestPut_WithoutADifferenceItWritesNothing(t *testing.T) {
 	})
 }
 
-// Ticks from before a change of the times do not count; a change of anything
-// else does not touch the ticks.
+// Ticks from before a change of the times do not count; other changes do not
+// affect the ticks.
 func TestPut_AChangeOfTheTimes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		all := WithMisfire(RunUpTo(100, 0))
@@ -125,7 +125,7 @@ func TestPut_WhatCannotBe(t *testing.T) {
 	})
 }
 
-// region is what a typed definition's tasks are about.
+// region is the argument of a typed definition.
 type region struct {
 	Name string
 	Bad  any `json:",omitempty"`
@@ -168,7 +168,7 @@ func TestDefine_TypedArguments(t *testing.T) {
 	})
 }
 
-// What a program brings is checked before its server starts.
+// A program's definitions are checked before its server starts.
 func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
 	inWorld(t, func(w *world) {
 		client := jobs.NewClient(w.store, jobs.ClientConfig{})
@@ -318,8 +318,8 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// A schedule that is deleted and made again is a new one, with the same ID or
-// not, also at once.
+// A schedule that is deleted and put again is a new one, even with the same ID
+// and at once.
 func TestDelete_AndPutAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
@@ -347,7 +347,7 @@ func TestDelete_AndPutAgain(t *testing.T) {
 	})
 }
 
-// A server that starts brings back what is dead or gone.
+// A server that starts revives dead schedules and puts missing ones.
 func TestExtension_RevivesSchedules(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("dead", Every(time.Hour))
@@ -364,7 +364,7 @@ func TestExtension_RevivesSchedules(t *testing.T) {
 	})
 }
 
-// What a program cannot run is left for one that can, and is not lost.
+// A schedule that this program cannot read is kept for one that can.
 func TestSchedule_DefinitionsThatCannotBeRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
@@ -400,7 +400,7 @@ func TestSchedule_DefinitionsThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// A job that its queue refuses for good is counted; one that it refuses for
+// A tick whose job is refused for good is counted; one whose job is refused for
 // now waits.
 func TestSchedule_RefusedTicks(t *testing.T) {
 	inWorld(t, func(w *world) {

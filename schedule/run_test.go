@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// A year of daily ticks in three zones whose clocks are put, each once and at
-// its time.
+// A year of daily ticks in three zones with clock changes: each runs once, at its
+// time.
 func TestSchedule_AYearOfDailyTicks(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe"} {
 		t.Run(zone, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestSchedule_Misfires(t *testing.T) {
 	}
 }
 
-// A tick whose deadline has passed does not become a job, which would be dead at
-// once.
+// A tick whose deadline has passed does not become a job, since that would be
+// dead at once.
 func TestSchedule_ExpiredTicksAreTooLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("s", Every(time.Hour), WithMisfire(RunUpTo(10, 0)), WithExpiry(90*time.Minute))
@@ -133,8 +133,8 @@ func TestSchedule_ExpiredTicksAreTooLate(t *testing.T) {
 	})
 }
 
-// A server that comes to a schedule of seconds after years counts as far as it
-// makes sense, and runs the newest.
+// If a schedule of every second did not run for years, a server runs the newest
+// ticks and counts the others up to a limit.
 func TestSchedule_VeryManyMissedTicks(t *testing.T) {
 	t.Parallel()
 	p := &plan{timing: every{time.Second, time.Unix(0, 0)}, misfire: RunUpTo(3, time.Hour)}
@@ -146,7 +146,7 @@ func TestSchedule_VeryManyMissedTicks(t *testing.T) {
 	if d.late < maxSteps || d.many < 1 || !d.next.Equal(now.Add(time.Second)) {
 		t.Errorf("%d are too late and %d too many, the next is %v", d.late, d.many, d.next)
 	}
-	// The schedule has ended long ago: the newest are far back.
+	// The schedule ended long ago, so its newest ticks are old.
 	p.end, p.misfire = now.Add(-40*time.Hour), MisfireOne
 	d = p.dueBetween(now.AddDate(0, 0, -4), now)
 	if len(d.ticks) != 1 || !d.ticks[0].Equal(p.end) || d.many < maxSteps-1 || !d.next.IsZero() {
@@ -163,7 +163,7 @@ func TestSchedule_Overlaps(t *testing.T) {
 		// Each job takes 26 minutes, and there is a tick every 10.
 		{OverlapAllow, []string{"10", "20", "30", "40", "50", "00"}, 0},
 		{OverlapSkip, []string{"10", "40"}, 4},
-		{OverlapBuffer, []string{"10", "20"}, 3}, // that of 20 begins at 36, that of 40 waits
+		{OverlapBuffer, []string{"10", "20"}, 3}, // the one of 20 begins at 36, and that of 40 waits
 		{OverlapCancel, []string{"10", "20", "30", "40", "50", "00"}, 0},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// clockCases are what is known of clocks that are put, and of calendars.
+// clockCases are known times around clock changes and in calendars.
 var clockCases = []struct {
 	name, line, zone string
 	from             string // with the zone's offset
@@ -108,8 +108,8 @@ func at(t testing.TB, text string) time.Time {
 	return when
 }
 
-// Next of a time is strictly later, and no time is left out: a walk second by
-// second over a change of the clocks finds the same times.
+// Next returns strictly later times and omits none: a walk second by second
+// across a clock change finds the same times.
 func TestSpec_AWalkByTheSecondAgrees(t *testing.T) {
 	t.Parallel()
 	zones := map[string]string{"Europe/Berlin": "2026-03-28T22:00:00Z", "America/New_York": "2026-11-01T03:00:00Z",

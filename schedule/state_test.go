@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/mortal"
 )
 
-// A server dies just after it enqueued a tick, and nobody comes until the next
-// one is due. What was decided stands: the tick is not counted as missed.
+// A server dies just after it enqueued a tick, and no other server runs until the
+// next one is due. The stored decision holds: the tick does not count as missed.
 func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("s", Every(time.Minute), WithMisfire(MisfireOne))
@@ -20,7 +20,7 @@ func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 		cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 		w.serve(dying, cfg, ExtensionConfig{})
 		pass(50 * time.Second)
-		for dying.After.Store(dying.Calls.Load() + 4); !dying.Dead(); { // it looks at the clock, takes, keeps, enqueues
+		for dying.After.Store(dying.Calls.Load() + 4); !dying.Dead(); { // its calls: Ping, take, keep, Enqueue
 			time.Sleep(100 * time.Millisecond)
 		}
 		if len(w.ran) != 0 || w.info("s").Counts != (Counts{}) {
@@ -40,7 +40,7 @@ func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 	})
 }
 
-// A run that another one overtook writes nothing.
+// A run that was overtaken writes nothing.
 func TestState_AnOvertakenRunWritesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("s", Every(time.Hour))

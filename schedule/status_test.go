@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// decide has an operator decide about the job that a schedule is.
+// decide applies an operation to a schedule's own job.
 func (w *world) decide(id string, op broker.Operation) {
 	w.Helper()
 	job, err := w.schedules.job(w.Context(), id)
@@ -24,8 +24,7 @@ func (w *world) decide(id string, op broker.Operation) {
 	}
 }
 
-// die makes the job that a schedule is dead, as if somebody had moved a dead one
-// here.
+// die makes a schedule's own job dead, as if a dead one had been moved here.
 func (w *world) die(id string) {
 	w.Helper()
 	job, err := w.schedules.job(w.Context(), id)
@@ -43,7 +42,7 @@ func (w *world) die(id string) {
 	}
 }
 
-// ailing puts a schedule in each status.
+// ailing creates a schedule in each status.
 func ailing(w *world) {
 	one := int64(1)
 	if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: "full", MaxDepth: &one}); err != nil {
@@ -96,7 +95,7 @@ func TestInfo_StatusOfEachSchedule(t *testing.T) {
 				t.Errorf("%s is %s with the error %q", info.ID, info.Status, info.Error)
 			}
 		}
-		// Nobody serves: what is due becomes late, after some time of grace.
+		// There is no server, so a due schedule becomes late after Grace.
 		pass(2 * time.Hour)
 		if s := w.info("waiting").Status; s != StatusLate {
 			t.Errorf("without a server the schedule is %s after its tick", s)
@@ -136,7 +135,8 @@ func TestPage_TheStoresPagesAreAllSchedules(t *testing.T) {
 	})
 }
 
-// examine returns the codes of what is wrong, by ID, of what was not repaired.
+// examine returns the codes of findings by ID: those that are left, and those
+// that were repaired.
 func (w *world) examine(fix bool) (left, fixed map[string]string) {
 	w.Helper()
 	left, fixed = make(map[string]string), make(map[string]string)
@@ -186,8 +186,8 @@ func TestExamine_FindsAndRepairsWhatDoesNotTick(t *testing.T) {
 	})
 }
 
-// A server that runs for long revives what dies meanwhile, and knows what
-// somebody deleted.
+// A server that runs for long revives schedules that die meanwhile, and counts
+// those that somebody deleted.
 func TestExtension_LooksAfterSchedulesWhileItRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		definitions := []Definition{{ID: "kept", Spec: Every(time.Hour), Task: jobs.NewTask("task", nil)},

@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// measured is a benchmark with a client of a store and what sets its server's handler.
+// measured is a benchmark. on sets the handler of the store's server.
 type measured func(b *testing.B, client *jobs.Client, on func(jobs.HandlerFunc))
 
 // onStores runs a benchmark on memory, Redis and Postgres.
@@ -100,8 +100,8 @@ func BenchmarkFanOut(b *testing.B) {
 	})
 }
 
-// BenchmarkEdge measures how long after one node of a chain has ended the next
-// one begins.
+// BenchmarkEdge measures the time from the end of a node in a chain to the begin
+// of the next one.
 func BenchmarkEdge(b *testing.B) {
 	const nodes = 200
 	onStores(b, func(b *testing.B, client *jobs.Client, on func(jobs.HandlerFunc)) {

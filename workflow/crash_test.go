@@ -14,8 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/mortal"
 )
 
-// counts reports whether a call is one that a workflow's run makes, with what
-// comes before and after it: the settles of its nodes, too.
+// counts reports whether a call belongs to a run of a workflow, or settles the
+// workflow or its nodes.
 func counts(c *broker.Call) bool {
 	switch r := c.Request.(type) {
 	case *broker.MarkRequest, *broker.EnqueueRequest, *broker.Query, *broker.Operation:
@@ -28,7 +28,7 @@ func counts(c *broker.Call) bool {
 	return c.Method == "Ping"
 }
 
-// shapes are workflows with all that can happen in them, and what is to run.
+// shapes are workflows that use every feature, and the nodes that must run.
 var shapes = map[string]struct {
 	make  func() *Workflow
 	fails []string
@@ -51,13 +51,13 @@ var shapes = map[string]struct {
 	}, nil, StateCompleted, []string{"adds", "new0", "new1", "after"}},
 }
 
-// adds is a handler that adds nodes, for which the one after it waits.
+// adds is a handler that adds nodes before the node "after".
 func adds(ctx context.Context, _ *jobs.Job) error {
 	return Of(ctx).Add(ctx, Node{Name: "new0", Task: task(), After: []string{"adds"}, Before: []string{"after"}},
 		Node{Name: "new1", Task: task(), Before: []string{"after"}})
 }
 
-// exactly waits for the end of the workflow, and checks which nodes ran.
+// exactly waits for the end of the workflow and checks which nodes ran.
 func (w *world) exactly(state State, want []string) {
 	w.Helper()
 	w.ends("w", state)
@@ -75,8 +75,8 @@ func (w *world) exactly(state State, want []string) {
 }
 
 // A server dies before or after each single call that its workflows make.
-// Another one goes on, and each node runs, once for each time that a server did
-// not die with it.
+// Another one continues, and each node runs, again only if the server died before
+// it settled the node's job.
 func TestWorkflow_NoCrashLosesOrDoublesANode(t *testing.T) {
 	for name, shape := range shapes {
 		for call := int64(1); call <= 48; call++ {
@@ -100,7 +100,7 @@ func TestWorkflow_NoCrashLosesOrDoublesANode(t *testing.T) {
 						for _, n := range w.runs {
 							again += n - 1
 						}
-						// The server that died had a few jobs at most whose end it could not tell.
+						// When the server died, it had at most a few jobs that it had not settled.
 						if again > 2 {
 							t.Errorf("%d nodes ran again: %v", again, w.order)
 						}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// serve starts a server that runs workflows, and returns what stops it.
+// serve starts a server that runs workflows, and returns a function that stops it.
 func serve(mux *jobs.ServeMux) (client *jobs.Client, stop func()) {
 	b := membroker.New()
 	client = jobs.NewClient(b, jobs.ClientConfig{})
@@ -37,8 +37,8 @@ func serve(mux *jobs.ServeMux) (client *jobs.Client, stop func()) {
 	}
 }
 
-// A handler that learns what there is to do adds a node for each part. The
-// summary, for which it was not known how many, waits for all of them.
+// A handler finds out the parts of the work and adds a node for each. The summary
+// waits for all of them, although their number was not known before.
 func Example_fanOut() {
 	ctx := context.Background()
 	mux := jobs.NewServeMux()
@@ -86,7 +86,7 @@ func Example_fanOut() {
 	// "3 cities, 1200 sold"
 }
 
-// An order: what was done is undone when a later step fails for good.
+// An order: completed steps are undone when a later one fails for good.
 func Example_orderSaga() {
 	ctx := context.Background()
 	did := make(chan string, 10)
@@ -135,7 +135,7 @@ func Example_orderSaga() {
 	// stock:release
 }
 
-// A person approves, or nobody does for two days.
+// An approval by a person, with a limit of two days.
 func Example_approval() {
 	ctx := context.Background()
 	asked := make(chan bool, 1)

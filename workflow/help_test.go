@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// world is a store, and what ran on its servers.
+// world is a store, and a record of what its servers ran.
 type world struct {
 	*testing.T
 	store  broker.Broker
@@ -29,7 +29,7 @@ type world struct {
 
 	mu       sync.Mutex
 	order    []string                    // the names of nodes, in the order in which they began
-	runs     map[string]int              // how often each began
+	runs     map[string]int              // by node: how often it began
 	handlers map[string]jobs.HandlerFunc // by node; others return at once
 }
 
@@ -50,14 +50,14 @@ func inWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-// on says what a node's handler does.
+// on sets a node's handler.
 func (w *world) on(node string, f func(context.Context, *jobs.Job) error) {
 	w.mu.Lock()
 	w.handlers[node] = f
 	w.mu.Unlock()
 }
 
-// fails has a node's handler fail for good.
+// fails makes the handlers of nodes fail for good.
 func (w *world) fails(nodes ...string) {
 	for _, node := range nodes {
 		w.on(node, func(context.Context, *jobs.Job) error { return fmt.Errorf("%w: %s is broken", jobs.SkipRetry, node) })
@@ -114,14 +114,14 @@ func (w *world) start(wf *Workflow) {
 	}
 }
 
-// run starts a workflow, waits for its end, and checks its state.
+// run starts a workflow, waits for its end and checks its state.
 func (w *world) run(wf *Workflow, want State) Info {
 	w.Helper()
 	w.start(wf)
 	return w.ends(wf.ID, want)
 }
 
-// ends waits for the end of a workflow, and checks its state.
+// ends waits for the end of a workflow and checks its state.
 func (w *world) ends(id string, want State) Info {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 24*time.Hour)
@@ -146,7 +146,7 @@ func (w *world) info(id string) Info {
 	return info
 }
 
-// states are the states of the nodes, by name.
+// states returns the states of the nodes, sorted by name.
 func states(info Info) string {
 	var all []string
 	for _, n := range info.Nodes {
@@ -156,14 +156,14 @@ func states(info Info) string {
 	return strings.Join(all, ", ")
 }
 
-// began are the names of the nodes that began, in order.
+// began returns the names of the nodes that began, in order.
 func (w *world) began() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.order, " ")
 }
 
-// once checks that each of the nodes began once, and no other.
+// once checks that each of the nodes began once, and that no other node began.
 func (w *world) once(nodes ...string) {
 	w.Helper()
 	w.mu.Lock()
@@ -178,7 +178,7 @@ func (w *world) once(nodes ...string) {
 	}
 }
 
-// left are the jobs of a queue that are not over.
+// left returns the jobs of a queue that have not ended.
 func (w *world) left(queue string) (ids []string) {
 	w.Helper()
 	for _, state := range broker.States() {

@@ -149,7 +149,7 @@ func TestWorkflow_CancelReachesNestedOnes(t *testing.T) {
 	})
 }
 
-// A signal to a workflow whose turn has not come does not start it.
+// A signal to a nested workflow whose node is not ready does not start it.
 func TestWorkflow_ANestedOneWaitsForItsTurn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
@@ -202,7 +202,7 @@ func TestSignal_WakesWhoWaits(t *testing.T) {
 	})
 }
 
-// A signal may come before its workflow does.
+// A signal may be sent before its workflow starts.
 func TestSignal_ComesBeforeItsWorkflow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()

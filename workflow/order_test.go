@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A run that let a node go and could not write that down lets it go once more.
-// By then the node has failed and waits: it is not brought forward.
+// A run let a node go but could not store that, so the next run lets it go again.
+// By then the node has failed: its retry does not run earlier.
 func TestWorkflow_LettingGoAgainDoesNotBringARetryForward(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var failed atomic.Int64
@@ -40,8 +40,8 @@ func TestWorkflow_LettingGoAgainDoesNotBringARetryForward(t *testing.T) {
 	})
 }
 
-// A handler adds nodes and ends while a run of its workflow is under way. The
-// run that sees the end sees the nodes, too.
+// A handler adds nodes and ends during a run of its workflow. The run that sees
+// the end also sees the added nodes.
 func TestScope_WhatIsAddedIsSeenNoLaterThanTheEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		running, proceed := make(chan struct{}), make(chan struct{})
@@ -61,7 +61,7 @@ func TestScope_WhatIsAddedIsSeenNoLaterThanTheEnd(t *testing.T) {
 				}
 				if met.CompareAndSwap(false, true) { // this run has just read its letters
 					close(proceed)
-					time.Sleep(time.Second) // the handler adds, and its job is settled
+					time.Sleep(time.Second) // the handler adds the nodes, and its job is settled
 				}
 			}
 			return err

@@ -98,7 +98,7 @@ func TestWorkflow_AnEmptyOneCompletesAtOnce(t *testing.T) {
 	})
 }
 
-// What follows a node that did not complete, by the node's policy and the edge.
+// What happens after a node that did not complete, by its OnDead and the edge.
 func TestWorkflow_PoliciesOnDead(t *testing.T) {
 	any := func(name string, after ...string) Node { return Node{Name: name, Task: task(), AfterAny: after} }
 	for _, c := range []struct {
@@ -139,8 +139,8 @@ func TestWorkflow_PoliciesOnDead(t *testing.T) {
 	}
 }
 
-// Each way in which a node's job can end reaches the workflow, also those of
-// which no server knows.
+// The workflow notices every end of a node's job, even those that no server
+// caused.
 func TestWorkflow_EveryEndOfANodeIsNoticed(t *testing.T) {
 	operate := func(kind broker.OperationKind) func(w *world, ref broker.Ref) {
 		return func(w *world, ref broker.Ref) {
@@ -196,8 +196,8 @@ func TestWorkflow_EveryEndOfANodeIsNoticed(t *testing.T) {
 	}
 }
 
-// Before their turn nodes can be cancelled and deleted; that counts when their
-// turn comes.
+// Nodes can be cancelled and deleted before they are ready; the workflow notices
+// when they become ready.
 func TestWorkflow_NodesAreJobsBeforeTheirTurn(t *testing.T) {
 	for kind, want := range map[broker.OperationKind]State{broker.OpCancel: StateCancelled, broker.OpDelete: StateGone} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestWorkflow_RetryResumesTheRest(t *testing.T) {
 	})
 }
 
-// A saga: what was done is undone in the reverse order of the ends.
+// A saga: nodes are compensated in the reverse order of their ends.
 func TestWorkflow_CompensationsRunInReverse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
@@ -265,8 +265,8 @@ func TestWorkflow_CompensationsRunInReverse(t *testing.T) {
 	})
 }
 
-// A node that began and did not complete may have had effects: it is undone too,
-// and first.
+// A node that began and did not complete may have had effects, so it is
+// compensated too, before the others.
 func TestWorkflow_CompensatesWhatMayHaveHappened(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
@@ -343,7 +343,7 @@ func TestWorkflow_TheDeadlineEndsAll(t *testing.T) {
 }
 
 // The records of nodes stay until the workflow ends, however long that takes, and
-// go when its retention is over.
+// are removed when its retention is over.
 func TestWorkflow_ResultsAreKeptUntilTheEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()

@@ -13,7 +13,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// What cannot be is refused with words that name it, and nothing is stored.
+// Start refuses an invalid workflow with an error that names the fault, and
+// stores nothing.
 func TestStart_RefusesWhatCannotBe(t *testing.T) {
 	many := make([]Part, 100_000)
 	for i := range many {
@@ -89,7 +90,7 @@ func TestStart_RefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// A store that refuses a node gets nothing to keep.
+// If the store refuses a node, nothing of the workflow stays in it.
 func TestStart_LeavesNothingBehindWhenTheStoreRefuses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		depth := int64(1)
@@ -138,8 +139,8 @@ func TestStart_AnIDIsThatOfOneWorkflow(t *testing.T) {
 	})
 }
 
-// A client dies after each single call that a start makes. What it stored is
-// removed, or it goes on when it comes back.
+// A client dies after each single call of Start. What it stored is removed, or
+// used if the client calls Start again.
 func TestStart_AClientThatDiesLeavesNothing(t *testing.T) {
 	build := func() *Workflow {
 		return New("w").Add(Chain(node("a"), Node{Name: "n", Workflow: New("").Add(node("inner"))}, undoable("b")))
@@ -178,7 +179,7 @@ func TestStart_AClientThatDiesLeavesNothing(t *testing.T) {
 							t.Errorf("there is left: %v", left)
 						}
 						if state := w.stateOf("w"); state != broker.StateCompleted {
-							w.run(build(), StateCompleted) // and the ID is free
+							w.run(build(), StateCompleted) // the ID can be used again
 						}
 					})
 				})
@@ -187,7 +188,8 @@ func TestStart_AClientThatDiesLeavesNothing(t *testing.T) {
 	}
 }
 
-// dies is a plan by which no call works from one on, which is carried out or not.
+// dies returns a plan in which every call from the given one on fails. The first
+// of them can be carried out and lose only its answer.
 func dies(call int, carriedOut bool) faulty.Plan {
 	var plan faulty.Plan
 	if carriedOut {
@@ -200,7 +202,7 @@ func dies(call int, carriedOut bool) faulty.Plan {
 	return plan
 }
 
-// stateOf is the state of a workflow's job.
+// stateOf returns the state of a workflow's job.
 func (w *world) stateOf(id string) broker.State {
 	w.Helper()
 	page, err := w.store.Find(context.Background(), broker.Query{Queue: Queue, IDs: []string{id}})

@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// billed is a store with a table for the effects of bills.
+// billed is a store with a table that records the effects of bills.
 type billed struct {
 	*store
 	billing *billing
@@ -31,7 +31,7 @@ func openBilled(t *testing.T) *billed {
 	return &billed{s, b}
 }
 
-// wantOneBill checks that a job is completed and had its effect once.
+// wantOneBill checks that a job completed and had its effect once.
 func (s *billed) wantOneBill(t *testing.T, id string, crashes int) {
 	t.Helper()
 	job := s.completed(t, []string{id})[0]
@@ -46,7 +46,7 @@ func (s *billed) wantOneBill(t *testing.T, id string, crashes int) {
 	}
 }
 
-// wantQuiet checks that a worker told of no lost lease.
+// wantQuiet checks that a worker reported no lost lease.
 func wantQuiet(t *testing.T, p *process) {
 	t.Helper()
 	for _, e := range p.past {

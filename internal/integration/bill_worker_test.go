@@ -12,15 +12,15 @@ import (
 )
 
 // typeBill writes a row and completes its job in one transaction. Its payload
-// says where it waits for the order "go" or the end of its process: before the
-// completion, or after the commit.
+// says where the handler waits for the order "go" or the end of its process:
+// before the completion or after the commit.
 const (
 	typeBill        = "bill"
 	beforeCompleted = "before"
 	afterCommitted  = "after"
 )
 
-// billing is what the handler of bills needs beside the worker's own broker.
+// billing is what the handler of typeBill needs besides the worker's own broker.
 type billing struct {
 	pool   *pgxpool.Pool
 	broker *pgbroker.Broker

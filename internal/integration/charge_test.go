@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// The two places where a death after the effect can fall: the second is harmless,
-// the first is the window that docs/guide/idempotency.md states.
+// A worker can die before or after the effect is recorded. Before is the window
+// that docs/guide/idempotency.md describes; after is harmless.
 func TestProgram_AKillAfterTheEffectOfADedupedJob(t *testing.T) {
 	t.Parallel()
 	for where, effects := range map[string]int{afterEffect: 2, afterRecorded: 1} {
@@ -23,7 +23,7 @@ func TestProgram_AKillAfterTheEffectOfADedupedJob(t *testing.T) {
 				victim.kill()
 
 				startWorker(t, s.url, settings{ordered: true})
-				// The redelivery owns the marker of the dead run and need not wait for its hold.
+				// The redelivery owns the dead run's marker, so it does not wait until its hold is over.
 				again := s.completed(t, first)[0]
 				duplicate := s.completed(t, s.enqueue(t, 1, typeCharge, ledger, opts...))[0]
 				if string(again.Result) != "receipt" || string(duplicate.Result) != "receipt" || again.Crashes != 1 ||

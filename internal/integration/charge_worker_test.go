@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// typeCharge leaves a file for each time its effect happens, behind Dedup. Its
-// header "wait" says where it waits for the order "go" or the end of its process:
-// after the effect, or after that is recorded.
+// typeCharge runs behind Dedup and creates a file each time its effect happens.
+// Its header "wait" says where the handler waits for the order "go" or the end of
+// its process: after the effect, or after Dedup recorded it.
 const (
 	typeCharge    = "charge"
 	waitHeader    = "wait"

@@ -45,7 +45,7 @@ func TestProgram_AWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) 
 		before := s.completed(t, id)[0]
 		heir.awaitKind("settled", id)
 
-		// The handler returns as soon as the process goes on.
+		// The handler returns as soon as the process continues.
 		zombie.goOn()
 		zombie.signal(syscall.SIGCONT)
 		late := zombie.await("the late settle", func(e event) bool { return e.Kind == "settled" && e.ID == id[0] })
@@ -58,7 +58,7 @@ func TestProgram_AWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) 
 				before.Result, before.Epoch)
 		}
 
-		// It is no zombie any more: it takes part again.
+		// The worker has registered again and claims jobs.
 		heir.kill()
 		s.completed(t, s.enqueue(t, 1, typeQuick, ""))
 	})
@@ -70,7 +70,7 @@ func TestProgram_JobsOfALostClaimAreHandledWithinALease(t *testing.T) {
 		const marker = "the answer with this payload is lost"
 		proxy := startProxy(t, s.url, marker)
 		worker := startWorker(t, proxy.url, settings{concurrency: 5})
-		s.completed(t, s.enqueue(t, 5, typeQuick, "")) // it is registered and serves
+		s.completed(t, s.enqueue(t, 5, typeQuick, "")) // now it is registered and handles jobs
 
 		begin := time.Now()
 		ids := s.enqueue(t, 3, typeQuick, marker)
@@ -84,7 +84,7 @@ func TestProgram_JobsOfALostClaimAreHandledWithinALease(t *testing.T) {
 				t.Errorf("a lost claim was charged as %d crashes", job.Crashes)
 			}
 		}
-		// The second beyond the lease is for a busy machine.
+		// The extra second is for a busy machine.
 		if took := time.Since(begin); took > lease+time.Second {
 			t.Errorf("the jobs were handled after %v, want within a lease (%v)", took, lease)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// markTests are what every store of markers has to pass.
+// markTests are tests that every store of markers must pass.
 var markTests = []struct {
 	name string
 	test func(t *testing.T, d *deduped)
@@ -61,7 +61,7 @@ var markTests = []struct {
 	{"AJobResumesAfterACrashAndOthersWaitForTheHold", func(t *testing.T, d *deduped) {
 		d.crash("a")
 		d.run("b", nil).wants(t, middleware.ErrBusy, "")
-		d.crash("a") // it was not kept away
+		d.crash("a") // the same job may run again at once
 		d.run("a", nil).wants(t, ran, "receipt 3")
 
 		d.key = "order-2"
@@ -113,18 +113,18 @@ const (
 	keep = 24 * time.Hour
 )
 
-// deduped is a handler behind Dedup whose store of markers has the time that
-// the test says. Its effect gives each run a result of its own.
+// deduped is a handler behind Dedup, with a store of markers whose time the test
+// sets. Each run has its own result.
 type deduped struct {
 	broker middleware.Marks
 	typ    string
 	key    string
-	result *string // of each run, instead of its own
+	result *string // if set, the result of every run
 
 	mu      sync.Mutex
 	now     time.Time
 	effects int
-	lost    bool // the process died: what is to be written does not arrive
+	lost    bool // the process died: its writes do not arrive
 }
 
 func newDeduped(b middleware.Marks, name string) *deduped {
@@ -132,7 +132,7 @@ func newDeduped(b middleware.Marks, name string) *deduped {
 	return d
 }
 
-// Mark adds the test's time.
+// Mark sets the request's time to that of the test.
 func (d *deduped) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 	d.mu.Lock()
 	req.Now = d.now
@@ -151,14 +151,14 @@ var (
 	answered = errors.New("the marker answered")
 )
 
-// delivery is what became of one.
+// delivery is the outcome of a delivery.
 type delivery struct {
 	ran    bool
 	err    error
 	result string
 }
 
-// run delivers a job whose handler has its effect and then does more.
+// run delivers a job whose handler has its effect and then calls more.
 func (d *deduped) run(id string, more func() error) delivery {
 	var got delivery
 	handler := middleware.Dedup(middleware.DedupConfig{Marks: d, Keep: keep, Hold: hold})(jobs.HandlerFunc(

@@ -1,4 +1,4 @@
-// Package integration holds the tests that need several processes: workers
-// that are killed, stopped and resumed, connections that lose an answer,
-// stores that go away. The workers are the test binary itself, run again.
+// Package integration has the tests that need several processes: workers that
+// are killed, stopped and resumed, connections that lose an answer, and stores
+// that fail. The worker processes run the test binary itself.
 package integration

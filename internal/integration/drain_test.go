@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// draining waits until the worker process has said that it drains.
+// draining waits until the worker process reports that it drains.
 func (p *process) draining() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
@@ -43,7 +43,7 @@ func TestProgram_SIGTERMLetsHandlersFinish(t *testing.T) {
 func TestProgram_NoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
-		// Free slots, so that a claim waits for jobs; one is held, so that the drain lasts.
+		// With free slots a claim waits for jobs; the held job keeps the drain from ending.
 		const long = 20 * time.Second
 		worker := startWorker(t, s.url, settings{concurrency: 10, lease: long})
 		held := s.enqueue(t, 1, typeHold, "")
@@ -51,8 +51,8 @@ func TestProgram_NoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 		worker.draining()
 		late := s.enqueue(t, 20, typeQuick, "")
 
-		// What the waiting claim may have caught, the store has back at once: it
-		// is handled by another before any lease could bring it back.
+		// The worker releases jobs that the waiting claim took, so another worker
+		// handles them before a lease could run out.
 		begin := time.Now()
 		startWorker(t, s.url, settings{ordered: true})
 		for _, job := range s.completed(t, late) {

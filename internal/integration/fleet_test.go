@@ -21,12 +21,12 @@ var (
 
 const (
 	fleetSize = 5
-	// After the last kill, everything ends within this: a job whose run was killed
-	// twice waits for some seconds, and for longer the more others do.
+	// fleetCalm bounds the time from the last kill until all jobs have ended: a job
+	// that was killed twice is a suspect, and waits longer the more there are.
 	fleetCalm = 3 * time.Minute
 )
 
-// fleet is server processes that are killed at random and replaced.
+// fleet is a set of server processes that are killed at random and replaced.
 type fleet struct {
 	t       *testing.T
 	env     []string
@@ -38,8 +38,8 @@ type fleet struct {
 	logged map[string]int // the other lines, and how often they came
 }
 
-// startFleet starts servers that run what role says. What they tell goes to hear,
-// one line at a time.
+// startFleet starts servers with a role. It passes each line of their output to
+// hear, one at a time.
 func startFleet(t *testing.T, url, role string, hear func(line string) bool) *fleet {
 	t.Helper()
 	f := &fleet{t: t, hear: hear, logged: make(map[string]int), env: append(os.Environ(), envFleet+"="+role, envFleetURL+"="+url,
@@ -75,12 +75,12 @@ func (f *fleet) start() *exec.Cmd {
 func (f *fleet) line(line string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.hear(line) { // a log, or a line that a kill has cut: its job runs again
+	if !f.hear(line) { // a log, or a line that a kill cut short, whose job runs again
 		f.logged[line]++
 	}
 }
 
-// killUntil kills servers at random, and replaces them, until the end.
+// killUntil kills servers at random and replaces them, until end.
 func (f *fleet) killUntil(end time.Time) (kills int) {
 	f.t.Helper()
 	seed := rand.Uint64()
@@ -95,7 +95,7 @@ func (f *fleet) killUntil(end time.Time) (kills int) {
 	return kills
 }
 
-// killAll kills all servers, and waits until everything that they told was heard.
+// killAll kills all servers, and waits until all of their output was heard.
 func (f *fleet) killAll() {
 	f.t.Helper()
 	for _, cmd := range f.servers {
@@ -104,7 +104,7 @@ func (f *fleet) killAll() {
 	f.heard.Wait()
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (f *fleet) kill(cmd *exec.Cmd) {
 	f.t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
@@ -112,7 +112,7 @@ func (f *fleet) kill(cmd *exec.Cmd) {
 	}
 }
 
-// showLogs shows what a failed test's servers logged.
+// showLogs logs what the servers logged, if the test failed.
 func (f *fleet) showLogs() {
 	f.t.Helper()
 	if !f.t.Failed() {

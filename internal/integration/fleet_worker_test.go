@@ -23,15 +23,15 @@ const (
 	envFleet      = "JOBS_INTEGRATION_FLEET"     // its role
 	envFleetURL   = "JOBS_INTEGRATION_FLEET_URL" // of the store
 	envFleetLease = "JOBS_INTEGRATION_FLEET_LEASE"
-	envFleetLost  = "JOBS_INTEGRATION_FLEET_LOST" // of so many calls, one is carried out and its answer lost
+	envFleetLost  = "JOBS_INTEGRATION_FLEET_LOST" // one call in this many is carried out, but its answer is lost
 
 	roleTicks     = "ticks"
 	roleWorkflows = "workflows"
 )
 
-// serveInFleet is a server process that is to be killed. It tells each run of a
-// handler on its standard output before the run ends: a job whose run is not told
-// has not ended, and runs again.
+// serveInFleet runs a server process that will be killed. It prints each run of a
+// handler before the run ends, so a job whose run was not printed has not ended
+// and runs again.
 func serveInFleet() int {
 	if err := runInFleet(); err != nil {
 		fmt.Println("log", err)
@@ -80,8 +80,8 @@ func runInFleet() error {
 	return server.Run(context.Background(), handler)
 }
 
-// losing is a broker that loses some answers of the calls by which extensions
-// write down what they have decided, and do it.
+// losing returns a broker that loses some answers of the calls with which
+// extensions store their decisions and carry them out.
 func losing(b broker.Broker, oneOf int) broker.Broker {
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		err := next(ctx)
@@ -96,7 +96,7 @@ func losing(b broker.Broker, oneOf int) broker.Broker {
 	})
 }
 
-// logLines marks lines of the log.
+// logLines prints lines of the log with the prefix "log".
 type logLines struct{}
 
 func (logLines) Write(line []byte) (int, error) {

@@ -21,8 +21,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// The incidents of docs/operations.md that are not crashes of a worker, a
-// drain, or an outage of the store, which have tests of their own.
+// The incidents of docs/operations.md, except crashes of a worker, a drain, and an
+// outage of the store, which have their own tests.
 
 func redisClient(t *testing.T, url string) *redis.Client {
 	t.Helper()
@@ -35,7 +35,7 @@ func redisClient(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-// settled waits until a queue holds nothing but ended jobs, and returns it.
+// settled waits until all jobs of the queue have ended, and describes the queue.
 func (s *store) settled(t *testing.T) inspect.QueueInfo {
 	t.Helper()
 	late := time.After(soon)
@@ -79,7 +79,7 @@ func TestProgram_AFullRedisRefusesJobsAndDrains(t *testing.T) {
 	if !errors.Is(refused, jobs.ErrUnavailable) || !strings.Contains(refused.Error(), "maxmemory") {
 		t.Fatalf("after %d jobs a full server answers %v; want ErrUnavailable with its reason", accepted, refused)
 	}
-	// Who mends it can use the rules of queues.
+	// An operator can still change policies.
 	if err := s.inspector.Pause(t.Context(), queue); err != nil {
 		t.Errorf("a queue in a full server cannot be paused: %v", err)
 	}
@@ -91,12 +91,12 @@ func TestProgram_AFullRedisRefusesJobsAndDrains(t *testing.T) {
 	if n := q.Counts[jobs.StateDead]; n > 0 {
 		t.Errorf("%d jobs died because the server was full", n)
 	}
-	// Their records are kept, so the room comes back with another limit.
+	// The jobs' records are kept, so only a higher limit makes room.
 	limit(64 << 20)
 	s.completed(t, s.enqueue(t, 1, typeQuick, ""))
 }
 
-// A backup of Redis comes back under a worker that lives through it.
+// A backup of Redis is restored while a worker keeps running.
 func TestProgram_AnOlderRedisComesBack(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t)
@@ -123,7 +123,7 @@ func TestProgram_AnOlderRedisComesBack(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// All of it runs again, under the same worker or its successor in the same process.
+	// All jobs of the backup run again, in the same process.
 	q := s.settled(t)
 	if n := q.Counts[jobs.StateCompleted]; n != int64(len(all)) {
 		t.Errorf("after the restore %d jobs completed, want the %d of the backup: %v", n, len(all), q.Counts)
@@ -131,10 +131,11 @@ func TestProgram_AnOlderRedisComesBack(t *testing.T) {
 	if _, err := s.inspector.Job(t.Context(), queue, lost[0]); !errors.Is(err, jobs.ErrNotFound) {
 		t.Errorf("the job enqueued after the backup is answered with %v, want ErrNotFound", err)
 	}
-	s.completed(t, s.enqueue(t, 1, typeQuick, "", jobs.WithUniqueKey("nightly"))) // which nobody holds
+	s.completed(t, s.enqueue(t, 1, typeQuick, "", jobs.WithUniqueKey("nightly"))) // no job holds the key
 }
 
-// A dump of Postgres taken while jobs run is restored into another database.
+// A dump of Postgres that was taken while jobs run is restored into another
+// database.
 func TestProgram_ADumpOfPostgresIsRestored(t *testing.T) {
 	t.Parallel()
 	from, to := openStore(t, ownDatabase(t)), ownDatabase(t)
@@ -162,8 +163,8 @@ func TestProgram_ADumpOfPostgresIsRestored(t *testing.T) {
 	s.completed(t, s.enqueue(t, 1, typeQuick, ""))
 }
 
-// A release that changed payloads is rolled back: the old one sets aside what
-// it does not understand, and the next one has it back.
+// A release that changed payloads is rolled back: the old release sets aside jobs
+// that it does not understand, and they are redriven for the next release.
 func TestProgram_PayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
@@ -227,7 +228,7 @@ func TestProgram_PayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T
 	})
 }
 
-// run runs a program to its end.
+// run runs a program and waits for its end.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {

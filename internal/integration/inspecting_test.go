@@ -20,11 +20,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the sessions in docs/inspecting.md with what the stores print now")
 
-// session is a fenced block of commands, each behind "$ ", and what they print.
+// session matches a fenced block of commands, each after "$ ", and their output.
 var session = regexp.MustCompile("(?m)^```console\n((?:.*\n)*?)```$")
 
-// The page on inspecting a store by hand shows what a store prints that holds
-// the jobs of fill.
+// docs/inspecting.md shows what a store with the jobs of fill prints.
 func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/inspecting.md"
@@ -44,7 +43,7 @@ func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a terminal redis-cli numbers and quotes what it prints.
+	// --no-raw: in a terminal redis-cli numbers and quotes its output.
 	setup := "set -euo pipefail\nexport PGTZ=UTC LC_ALL=C.UTF-8\nredis-cli() { command redis-cli --no-raw -p " + port[1] +
 		" \"$@\"; }\npsql() { command psql -X -d '" + config.ConnString() + "' \"$@\"; }\n"
 	found := 0
@@ -86,8 +85,8 @@ func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 	}
 }
 
-// timeless is what a store prints without what differs from run to run: times,
-// and what Redis writes of the bytes of one.
+// timeless replaces the parts of a store's output that differ between runs: times,
+// and the bytes of times in Redis.
 func timeless(s string) string {
 	for _, u := range []struct{ pattern, with string }{
 		{`\(integer\) \d{3,}`, "(integer) 1000"},
@@ -100,8 +99,8 @@ func timeless(s string) string {
 	return regexp.MustCompile(`  +|--+`).ReplaceAllString(s, "  ")
 }
 
-// ownDatabase returns the URL of a new database, in which the schema is named
-// as it is by default.
+// ownDatabase returns the URL of a new database, so that the schema can have its
+// default name.
 func ownDatabase(t *testing.T) string {
 	t.Helper()
 	server, name := testenv.Postgres(t), testenv.Name(t)
@@ -123,7 +122,7 @@ func ownDatabase(t *testing.T) string {
 	return regexp.MustCompile(`/[^/?]*(\?|$)`).ReplaceAllString(server, "/"+name+"$1")
 }
 
-// fill puts a job in each state into a store, the same ones every time.
+// fill stores the same jobs each time, in different states.
 func fill(t *testing.T, url string) {
 	t.Helper()
 	ctx := t.Context()

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// quiet drops what go-redis logs of stores that the tests take away.
+// quiet drops the logs of go-redis about stores that the tests stop.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -35,7 +35,8 @@ func (quiet) Printf(context.Context, string, ...any) {}
 const (
 	// lease is short, because the tests wait for leases to run out.
 	lease = time.Second
-	// soon bounds every wait. It is generous: who waits for it in vain has failed.
+	// soon bounds every wait. It is generous, because a wait that takes longer fails
+	// its test.
 	soon = 30 * time.Second
 
 	queue = "work"
@@ -51,7 +52,7 @@ func onStores(t *testing.T, test func(t *testing.T, s *store)) {
 	}
 }
 
-// store is the tests' own access to the store, which nothing disturbs.
+// store is the tests' own access to the store, without faults.
 type store struct {
 	url       string
 	client    *jobs.Client
@@ -107,7 +108,7 @@ func (s *store) job(t *testing.T, id string) *jobs.JobRecord {
 	return record
 }
 
-// completed waits until the jobs are done, and returns their records.
+// completed waits until the jobs have completed, and returns their records.
 func (s *store) completed(t *testing.T, ids []string) []*jobs.JobRecord {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// TestOneJob takes one job from Enqueue to its result. Its coverage says how many
-// functions a job's life runs through, see docs/adr/0015-rooms-by-caller.md.
+// TestOneJob takes one job from Enqueue to its result. Its coverage shows how many
+// functions the life of a job needs, see docs/adr/0015-rooms-by-caller.md.
 func TestOneJob(t *testing.T) {
 	for name, place := range map[string]func(testing.TB) string{
 		"memory": func(testing.TB) string { return "memory://" }, "redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace,

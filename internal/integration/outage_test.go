@@ -25,8 +25,8 @@ func TestProgram_AWorkerSurvivesItsStoresCrash(t *testing.T) {
 			s.completed(t, s.enqueue(t, 10, typeQuick, ""))
 			server.Kill()
 
-			// Without the store an enqueue fails, in bounded time, and says what
-			// that means. This goes on until every lease has run out.
+			// Without the store an enqueue fails in bounded time, with an error that
+			// says whether it may have applied. Repeat until every lease has run out.
 			for killed := time.Now(); time.Since(killed) < 2*lease; {
 				begin := time.Now()
 				_, err := s.client.Enqueue(t.Context(), jobs.NewTask(typeQuick, nil))
@@ -42,8 +42,8 @@ func TestProgram_AWorkerSurvivesItsStoresCrash(t *testing.T) {
 				t.Errorf("the context of %s ended because %q, want that of %s because %q", ended.ID, ended.Text, given[0], jobs.ErrLeaseLost)
 			}
 
-			// A handler that returns meanwhile has not run in vain: a store that was
-			// away costs nobody a job.
+			// The result of a handler that returns during the outage is kept: an outage
+			// costs no job.
 			worker.goOn()
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
@@ -57,8 +57,8 @@ func TestProgram_AWorkerSurvivesItsStoresCrash(t *testing.T) {
 	}
 }
 
-// enqueueAgain enqueues a quick job as soon as the store takes it, under one
-// ID however often that needs to be tried.
+// enqueueAgain enqueues a quick job as soon as the store accepts it. All tries use
+// the same ID.
 func (s *store) enqueueAgain(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)

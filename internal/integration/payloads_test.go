@@ -43,7 +43,7 @@ func onBrokers(t *testing.T, test func(t *testing.T, b broker.Broker)) {
 	}
 }
 
-// aged makes every blob in a directory older.
+// aged makes every blob in a directory older by age.
 func aged(t *testing.T, dir string, age time.Duration) (blobs int) {
 	t.Helper()
 	then := time.Now().Add(-age)

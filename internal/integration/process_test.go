@@ -20,19 +20,19 @@ type process struct {
 	cmd    *exec.Cmd
 	orders io.WriteCloser
 	events chan event // closed when the process has ended
-	past   []event    // those that were looked at
+	past   []event    // those that were received
 }
 
-// settings of a worker process; the zero value has one slot and plenty of
-// time to shut down.
+// settings are those of a worker process. The zero value means one slot and
+// plenty of time to shut down.
 type settings struct {
 	concurrency int
 	shutdown    time.Duration
-	lease       time.Duration // instead of the short one
-	ordered     bool          // to go, from the start
+	lease       time.Duration // zero means the constant lease
+	ordered     bool          // it has the order "go" from the start
 }
 
-// startWorker starts a worker process; the test kills it at its end.
+// startWorker starts a worker process, which is killed when the test ends.
 func startWorker(t *testing.T, url string, s settings) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -95,7 +95,7 @@ func (p *process) await(what string, matches func(event) bool) event {
 	}
 }
 
-// awaitKind waits for one event of a kind for each of the jobs.
+// awaitKind waits for an event of a kind for each of the jobs.
 func (p *process) awaitKind(kind string, ids []string) {
 	p.t.Helper()
 	left := make(map[string]bool)
@@ -123,15 +123,14 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL and waits for the end of the process.
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
 	p.rest()
 }
 
-// rest waits for the end of the process and returns the events that were not
-// looked at.
+// rest waits for the end of the process and returns its remaining events.
 func (p *process) rest() []event {
 	p.t.Helper()
 	late := time.After(soon)

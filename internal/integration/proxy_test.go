@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// proxy stands between a worker process and its store. It passes everything
-// on but the first answer that contains its marker: that one is dropped, and
-// its connection cut.
+// proxy stands between a worker process and its store. It forwards everything
+// except the first answer that contains its marker: it drops that answer and cuts
+// the connection.
 type proxy struct {
 	url     string
-	dropped chan struct{} // closed when that has happened
+	dropped chan struct{} // closed when the answer was dropped
 }
 
 func startProxy(t *testing.T, to, marker string) *proxy {
@@ -49,13 +49,13 @@ func startProxy(t *testing.T, to, marker string) *proxy {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		open.Wait() // for workers, whose cleanup came before
+		open.Wait() // the workers' cleanups, which run first, close their connections
 	})
 	return p
 }
 
-// relay carries one connection until either side closes it or drops says so
-// of an answer.
+// relay forwards one connection until either side closes it or drops returns true
+// for an answer.
 func relay(client net.Conn, to string, drops func(answer []byte) bool) {
 	defer client.Close()
 	server, err := net.Dial("tcp", to)
@@ -69,8 +69,8 @@ func relay(client net.Conn, to string, drops func(answer []byte) bool) {
 		_, _ = io.Copy(server, client)
 		server.Close()
 	}()
-	// An answer's end may come with the next read: what was passed on
-	// without the whole marker stays in sight.
+	// The marker may be split between two reads, so the end of what was forwarded
+	// is searched again.
 	buf := make([]byte, 64<<10)
 	var sight []byte
 	for {

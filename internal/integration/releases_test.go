@@ -17,8 +17,8 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 )
 
-// buildRelease builds testdata/release of the last release's source, and of this one's. Before there is a release, both are
-// this one's: then the test shows that it can tell.
+// buildRelease builds testdata/release from the source of the last release and from this one. While there is no release,
+// both come from this source, so that the test itself is tested.
 func buildRelease(t *testing.T) (last, this, tag string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func (r *released) order(what string) {
 	}
 }
 
-// await waits until the process has told all of these, in any order.
+// await waits until the process has printed all of these lines, in any order.
 func (r *released) await(lines ...string) {
 	r.t.Helper()
 	late := time.After(soon)
@@ -117,7 +117,7 @@ func (r *released) await(lines ...string) {
 	}
 }
 
-// jobsOf is what a handler tells of the jobs that a program enqueued.
+// jobsOf returns the lines that a handler prints for the jobs of a program.
 func jobsOf(name string) (lines []string) {
 	for _, of := range []string{"plain 0", "fails 0", "fails 1", "later 0", "keyed 0", "urgent 0", "kept 0", "given 0", "hangs 0"} {
 		typ, attempt, _ := strings.Cut(of, " ")
@@ -134,7 +134,7 @@ func TestReleases_TheLastOneAndThisOneShareTheirQueues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := place(t)
-			older := startRelease(t, last, url, "old", "old", "new") // it makes the store
+			older := startRelease(t, last, url, "old", "old", "new") // it creates the store's layout
 			newer := startRelease(t, this, url, "new", "new", "old")
 			older.order("enqueue")
 			newer.await(jobsOf("old")...)
@@ -143,7 +143,7 @@ func TestReleases_TheLastOneAndThisOneShareTheirQueues(t *testing.T) {
 			older.await(jobsOf("new")...)
 			newer.await("unique of old accepted false", "unique of new accepted false", "enqueued")
 
-			older.kill() // and so the job that hangs comes to whoever serves the queue
+			older.kill() // so another server of the queue takes over the hanging job
 			newer.kill()
 			swapped := [2]*released{startRelease(t, this, url, "new", "old", "new"), startRelease(t, last, url, "old", "new", "old")}
 			swapped[0].await("hangs by-new 0 \xffnew")
@@ -153,7 +153,7 @@ func TestReleases_TheLastOneAndThisOneShareTheirQueues(t *testing.T) {
 	}
 }
 
-// sound expects that this release's doctor finds nothing in the store.
+// sound checks that Examine of this release finds nothing in the store.
 func sound(t *testing.T, url, tag string) {
 	t.Helper()
 	b, err := backends.Open(t.Context(), url)

@@ -14,13 +14,13 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// Three servers run a schedule on a real store: each tick is one job, although
-// it is paused, changed and run by hand meanwhile, and servers come and go.
+// Three servers run a schedule on a real store. Each tick is one job, although the
+// schedule is paused, changed and run by hand meanwhile, and servers stop.
 func TestSchedule_OnEveryStore(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		var mu sync.Mutex
-		ran := make(map[string][]time.Duration) // how late it began, by ID
+		ran := make(map[string][]time.Duration) // by ID: how late the job began
 		handler := jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 			k, ok := schedule.TickOf(j)
 			if !ok || k.Schedule != "s" {
@@ -93,7 +93,7 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 		if err := schedules.Pause(t.Context(), "s", "test"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond) // what was decided before
+		time.Sleep(500 * time.Millisecond) // for ticks that were decided before
 		paused := count()
 		id, err := schedules.RunNow(t.Context(), "s")
 		if err != nil {
@@ -110,7 +110,7 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		await("after the pause", paused+3)
-		// A tick is counted after it was enqueued: its job may have run before.
+		// A tick is counted after it was enqueued, so its job may run before that.
 		for end := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) {
 			all, err := schedules.List(t.Context())
 			if err == nil && len(all) == 1 && all[0].Counts.Enqueued >= int64(paused)+3 && all[0].Error == "" && !all[0].Next.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// The defaults take some seconds. The long form is
+// The defaults take a few seconds. The long form is
 //
 //	go test ./internal/integration -run 'Schedule_ServersAreKilled/redis' -v -timeout 30m \
 //		-ticks 10m -tick-schedules 10000 -tick-every 2m -fleet-kills 2s -fleet-lease 5s
@@ -23,9 +23,9 @@ var (
 	tickEvery     = flag.Duration("tick-every", 4*time.Second, "how often each of them ticks")
 )
 
-// Five server processes run schedules, and are killed at random and replaced all
-// the while; answers of the store are lost. Every nominal tick of every schedule becomes exactly one job, which
-// runs at least once.
+// Five server processes run schedules. They are killed at random and replaced, and
+// some answers of the store are lost. Every nominal tick of every schedule becomes
+// exactly one job, which runs at least once.
 func TestSchedule_ServersAreKilled(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
@@ -36,7 +36,7 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 		defer b.Close()
 		schedules := schedule.New(b, "test")
 
-		// The first tick is a while ahead, so that all are there before.
+		// The first tick is late enough to put all schedules before it.
 		first := time.Now().Add(2*time.Second + time.Duration(*tickSchedules)*10*time.Millisecond).Truncate(time.Second)
 		end := first.Add(*ticksFor)
 		nominal := putTicking(t, schedules, first, end)
@@ -59,7 +59,7 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 				break
 			}
 		}
-		time.Sleep(2 * *fleetLease) // for what should not come
+		time.Sleep(2 * *fleetLease) // for runs that must not happen
 		c.killAll()
 		c.check(nominal)
 		if len(all) != *tickSchedules || counted != int64(len(nominal)) {
@@ -120,10 +120,10 @@ func putTicking(t *testing.T, schedules *schedule.Schedules, first, end time.Tim
 	return nominal
 }
 
-// collector hears of the runs of ticks.
+// collector records the runs of ticks.
 type collector struct {
 	*fleet
-	jobs map[string][]int64 // by ID: when jobs with it were created
+	jobs map[string][]int64 // by ID: when jobs with that ID were created
 	runs int
 	late []time.Duration
 }
@@ -175,7 +175,7 @@ func (c *collector) check(nominal map[string]bool) {
 	c.showLogs()
 }
 
-// report tells the figures of the run.
+// report logs the figures of the run.
 func (c *collector) report(kills int) {
 	if len(c.late) == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// runTick is the handler of ticks' jobs. It tells each run.
+// runTick is the handler of ticks' jobs. It prints each run.
 func runTick(_ context.Context, job *jobs.Job) error {
 	k, ok := schedule.TickOf(job)
 	if !ok {
@@ -23,7 +23,7 @@ func runTick(_ context.Context, job *jobs.Job) error {
 	return err
 }
 
-// tickRan is one run of a job: of two jobs with one ID, the later was created later.
+// tickRan is one run of a job. created distinguishes two jobs with the same ID.
 type tickRan struct {
 	id      string
 	created int64 // microseconds

@@ -28,9 +28,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// tracedTree is the one trace of all that traced.life does. Each attempt is a
-// span of its own below the span that created its job, after a crash and a
-// redrive as well.
+// tracedTree is the single trace of everything that traced.life does. Each
+// delivery is a span below the span that created its job, even after a crash or a
+// redrive.
 const tracedTree = `
 request [internal]
   send work [producer] outlives
@@ -50,8 +50,8 @@ request [internal]
     process work [consumer] two outcome=completed, links to its parent
 `
 
-// tracedCalls is what the spans of claims, reclaims and settles link to, each
-// of which is in a trace of its own.
+// tracedCalls shows the links of the spans of claims, reclaims and settles. Each
+// of these spans has its own trace.
 const tracedCalls = `
 outlives: received 2 times, settled as crashed, completed
 fails: received 2 times, settled as retried, completed
@@ -86,7 +86,7 @@ func TestProgram_AJobsWholeLifeIsOneTraceOnEveryStore(t *testing.T) {
 	}
 }
 
-// traced is a store with a client and a server whose work is traced.
+// traced is a store with a traced client and server.
 type traced struct {
 	broker   broker.Broker
 	exporter *tracetest.InMemoryExporter
@@ -119,8 +119,8 @@ func newTraced(t *testing.T, url string) *traced {
 	return s
 }
 
-// life lets jobs outlive their worker, fail and be retried, enqueue others, die
-// and be redriven, all for one request.
+// life runs jobs for one request: they outlive their worker, fail and are retried,
+// enqueue others, die and are redriven.
 func (s *traced) life(t *testing.T) trace.SpanContext {
 	t.Helper()
 	bag, err := baggage.Parse("tenant=acme")
@@ -178,8 +178,8 @@ func (s *traced) enqueue(t *testing.T, ctx context.Context, typ string) string {
 	return info.ID
 }
 
-// claimAndDie is a worker that claims the one job there is and is not heard of
-// again.
+// claimAndDie registers a worker that claims the only job and then does nothing
+// more.
 func (s *traced) claimAndDie(t *testing.T) {
 	t.Helper()
 	_, err := s.broker.Renew(t.Context(), broker.RenewRequest{Worker: "victim", Queues: []string{queue}, Lease: 100 * time.Millisecond,
@@ -213,7 +213,7 @@ func (s *traced) noteSettled(e jobs.SettleEvent) {
 	}
 }
 
-// await waits for settled jobs, in any order.
+// await waits until all these jobs are settled, in any order.
 func (s *traced) await(t *testing.T, all ...string) {
 	t.Helper()
 	left := slices.Clone(all)
@@ -229,7 +229,7 @@ func (s *traced) await(t *testing.T, all ...string) {
 	}
 }
 
-// attributesOf a span or a link, by name.
+// attributesOf returns the attributes of a span or a link, by name.
 func attributesOf(list []attribute.KeyValue) map[string]string {
 	all := make(map[string]string)
 	for _, a := range list {
@@ -238,7 +238,7 @@ func attributesOf(list []attribute.KeyValue) map[string]string {
 	return all
 }
 
-// drawTree writes a trace with its spans in the order of their starts.
+// drawTree formats a trace, with its spans in the order of their starts.
 func drawTree(spans tracetest.SpanStubs, of trace.TraceID) string {
 	types := make(map[trace.SpanID]string)
 	for _, span := range spans {
@@ -297,8 +297,8 @@ func drawLinks(span *tracetest.SpanStub, types map[trace.SpanID]string) string {
 	return ", links to " + strings.Join(to, ", ")
 }
 
-// drawCalls writes for each job, in the order of their creation, which spans
-// outside of the trace link to it.
+// drawCalls formats for each job, in the order of creation, which spans outside of
+// the trace link to it.
 func drawCalls(spans tracetest.SpanStubs, except trace.TraceID) string {
 	slices.SortStableFunc(spans, func(a, b tracetest.SpanStub) int {
 		return cmp.Or(a.EndTime.Compare(b.EndTime), a.StartTime.Compare(b.StartTime))

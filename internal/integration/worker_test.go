@@ -18,18 +18,18 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 )
 
-// What a worker process is told.
+// The settings of a worker process.
 const (
 	envURL         = "JOBS_INTEGRATION_URL"
 	envConcurrency = "JOBS_INTEGRATION_CONCURRENCY"
 	envShutdown    = "JOBS_INTEGRATION_SHUTDOWN"
 	envLease       = "JOBS_INTEGRATION_LEASE"
-	envGo          = "JOBS_INTEGRATION_GO" // begin with the order "go" given
+	envGo          = "JOBS_INTEGRATION_GO" // start with the order "go" given
 )
 
 // The types of task that a worker handles.
 const (
-	typeQuick    = "quick"    // is done at once
+	typeQuick    = "quick"    // completes at once
 	typeHold     = "hold"     // waits for the order "go", or for the end of its context
 	typeStubborn = "stubborn" // waits for the order "go", whatever its context says
 	typeKiller   = "killer"   // kills its process after a moment
@@ -37,8 +37,7 @@ const (
 	typeEffect   = "effect"   // has its effect once per idempotency key, then waits like typeHold
 )
 
-// event is what a worker process tells, as a line of JSON on its standard
-// output, in the order in which things happened.
+// event is a line of JSON that a worker process prints, in the order of events.
 type event struct {
 	Kind string // ready, claimed, begun, ended, effect, settled, log
 	ID   string // of the job
@@ -48,7 +47,7 @@ type event struct {
 // leaseLost is the text of a settle that came too late.
 const leaseLost = "lease lost"
 
-// work is a worker process. Its only order, on the standard input, is "go".
+// work runs a worker process. Its only order, on standard input, is "go".
 func work() int {
 	var lines sync.Mutex
 	out := json.NewEncoder(os.Stdout)
@@ -162,7 +161,7 @@ func handlers(tell func(kind, id, text string), orders <-chan struct{}) *jobs.Se
 		return nil
 	})
 	mux.HandleFunc(typeEffect, func(ctx context.Context, job *jobs.Job) error {
-		// Where the effect is, the key is remembered with it, in one step: here the name of a file.
+		// The effect and its key are stored in one step: the file's name is the key.
 		f, err := os.OpenFile(filepath.Join(string(job.Payload()), job.IdempotencyKey()), os.O_CREATE|os.O_EXCL, 0o600)
 		switch {
 		case errors.Is(err, os.ErrExist):
@@ -178,7 +177,7 @@ func handlers(tell func(kind, id, text string), orders <-chan struct{}) *jobs.Se
 	return mux
 }
 
-// logWriter makes each line of a log an event.
+// logWriter turns each line of a log into an event.
 type logWriter func(kind, id, text string)
 
 func (w logWriter) Write(line []byte) (int, error) {

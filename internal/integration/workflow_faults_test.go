@@ -15,9 +15,9 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// Of all calls that two servers make to a real store, one in 13 is carried
-// out and its answer is lost, and one in 17 is not made. Every workflow ends as it
-// should, and each of its nodes has run.
+// Of the calls that two servers make to a real store, one in 13 is carried out but
+// its answer is lost, and one in 17 fails. Every workflow ends as it should, and
+// all of its nodes have run.
 func TestWorkflow_AnswersAreLostOnEveryStore(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
@@ -50,7 +50,7 @@ func TestWorkflow_AnswersAreLostOnEveryStore(t *testing.T) {
 			}
 			var plan faulty.Plan
 			for n := 1; n < 5000; n++ {
-				switch { // at random: every 13th call can be the same one of each run
+				switch { // at random, since every 13th call could always be the same call of a run
 				case dice.IntN(13) == 0:
 					plan = append(plan, faulty.Step{Call: n, Fault: faulty.ReplyLost})
 				case dice.IntN(17) == 0:
@@ -70,7 +70,7 @@ func TestWorkflow_AnswersAreLostOnEveryStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {
-				_ = server.Shutdown(context.Background()) // its last calls may fail, too
+				_ = server.Shutdown(context.Background()) // its last calls may fail too
 				client.Close()
 				b.Close()
 			})

@@ -23,7 +23,7 @@ func undo(name string) workflow.Node {
 	return workflow.Node{Name: name, Task: jobs.NewTask("node", nil), Compensate: jobs.NewTask("node", nil)}
 }
 
-// Three servers run workflows of all kinds on a real store, and one of them goes
+// Three servers run workflows of all kinds on a real store, and one of them stops
 // meanwhile.
 func TestWorkflow_OnEveryStore(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestWorkflow_OnEveryStore(t *testing.T) {
 		wait("chord", nil, "3")
 		wait("saga", jobs.ErrDead, "")
 		wait("nested", nil, "1")
-		wait("dynamic", nil, "1") // the node that adds sets no result
+		wait("dynamic", nil, "1") // the node "adds" sets no result
 		wait("signal", nil, "1")
 		if err := workflow.Cancel(t.Context(), client, "cancel", "test"); err != nil {
 			t.Fatal(err)

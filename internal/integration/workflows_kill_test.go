@@ -19,7 +19,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// The defaults take some seconds. The long form is
+// The defaults take a few seconds. The long form is
 //
 //	go test ./internal/integration -run 'Workflow_ServersAreKilled/redis' -v -timeout 30m \
 //		-workflows 10m -workflow-count 10000 -fleet-kills 2s -fleet-lease 5s
@@ -28,10 +28,10 @@ var (
 	workflowCount = flag.Int("workflow-count", 60, "how many workflows there are")
 )
 
-// mortalShape is a shape of workflow that is to run although servers are killed.
+// mortalShape is a workflow to run while servers are killed.
 type mortalShape struct {
 	make   func(w *workflow.Workflow)
-	runs   []string // lines of nodes that run one after another; all that is to run is in one
+	runs   []string // sequences of nodes that run one after another; together they name every node that runs
 	result string   // of the workflow; empty if it fails
 }
 
@@ -56,10 +56,10 @@ var mortalShapes = map[string]mortalShape{
 	}, []string{"adds new0 last", "adds new1 last"}, "last(adds(),new0(adds()),new1(adds()))"},
 }
 
-// Five server processes run workflows of all shapes, and are killed at random and
-// replaced all the while; answers of the store are lost. Every workflow ends as it
+// Five server processes run workflows of all shapes. They are killed at random and
+// replaced, and some answers of the store are lost. Every workflow ends as it
 // must, and its joins see all results. Each node is one job, which begins after
-// those before it, once for each of its leases.
+// the jobs of the nodes before it, and at most once per lease.
 func TestWorkflow_ServersAreKilled(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
@@ -90,7 +90,7 @@ func TestWorkflow_ServersAreKilled(t *testing.T) {
 			t.Errorf("the workflows have ended, and these jobs have not: %v", left)
 		}
 		took := time.Since(calm)
-		time.Sleep(2 * *fleetLease) // for what should not come
+		time.Sleep(2 * *fleetLease) // for runs that must not happen
 		w.killAll()
 		again, crashes := w.check(s, started)
 		w.showLogs()
@@ -99,7 +99,7 @@ func TestWorkflow_ServersAreKilled(t *testing.T) {
 	})
 }
 
-// startMortal starts workflows of all shapes in turn, spread until the end.
+// startMortal starts workflows of all shapes in turn, evenly until end.
 func startMortal(t *testing.T, s *store, started map[string]mortalShape, end time.Time) {
 	names := slices.Sorted(maps.Keys(mortalShapes))
 	apart := time.Until(end) / time.Duration(*workflowCount)
@@ -115,7 +115,7 @@ func startMortal(t *testing.T, s *store, started map[string]mortalShape, end tim
 		}
 		start := func() error { return workflow.Start(t.Context(), s.client, wf) }
 		steps := []func() error{start, signal}
-		if i%2 == 0 { // a signal can come before its workflow
+		if i%2 == 0 { // a signal can be sent before its workflow starts
 			slices.Reverse(steps)
 		}
 		for _, step := range steps {
@@ -129,7 +129,7 @@ func startMortal(t *testing.T, s *store, started map[string]mortalShape, end tim
 	}
 }
 
-// unfinished are the jobs of nodes that are not over.
+// unfinished returns the jobs of nodes that have not ended.
 func (s *store) unfinished(t *testing.T) (ids []string) {
 	t.Helper()
 	for _, state := range broker.States() {
@@ -147,11 +147,11 @@ func (s *store) unfinished(t *testing.T) (ids []string) {
 	return ids
 }
 
-// witness hears of the runs of nodes.
+// witness records the runs of nodes.
 type witness struct {
 	*fleet
-	runs      map[string]map[string][]nodeRun // what was told, by workflow and node
-	uncharged []string                        // nodes that ran again for nothing that their jobs were charged with
+	runs      map[string]map[string][]nodeRun // what the servers printed, by workflow and node
+	uncharged []string                        // nodes that ran again without a charge to their jobs
 }
 
 func (w *witness) hear(line string) bool {
@@ -166,7 +166,7 @@ func (w *witness) hear(line string) bool {
 	return true
 }
 
-// first is when a node first began, or was first over; zero if it never did.
+// first returns when a node first began, or first ended; zero if it never did.
 func (w *witness) first(id, node string, over bool) (at int64) {
 	for _, r := range w.runs[id][node] {
 		if r.Over == over && (at == 0 || r.At < at) {
@@ -176,7 +176,8 @@ func (w *witness) first(id, node string, over bool) (at int64) {
 	return at
 }
 
-// check compares what ran with what should have, and with the store's records.
+// check compares the runs with those that were expected, and with the store's
+// records.
 func (w *witness) check(s *store, started map[string]mortalShape) (again, crashes int) {
 	w.t.Helper()
 	for id, shape := range started {
@@ -208,8 +209,8 @@ func (w *witness) check(s *store, started map[string]mortalShape) (again, crashe
 	return again, crashes
 }
 
-// checkNode checks what was told of one node. It says how often it ran again, and
-// how many crashes its job has.
+// checkNode checks the runs of one node. It returns how often the node ran again,
+// and how many crashes its job has.
 func (w *witness) checkNode(s *store, id, node string, told []nodeRun) (again, crashes int) {
 	w.t.Helper()
 	job := s.job(w.t, told[0].Job)
@@ -245,9 +246,9 @@ func (w *witness) checkNode(s *store, id, node string, told []nodeRun) (again, c
 var handedBack = regexp.MustCompile(`msg="jobs: the worker was lost.* handlers=(\d+)|` +
 	`msg="jobs: the store's leases differed.* released=(\d+)`)
 
-// checkUncharged fails if more nodes ran again without a charge than there were runs
-// that live servers handed back, since they had lost their leases or the answer to a
-// claim. These are not charged.
+// checkUncharged fails if more nodes ran again without a charge than live servers
+// handed back. Servers hand back runs, without a charge, after they lost their
+// leases or the answer to a claim.
 func (w *witness) checkUncharged() {
 	w.t.Helper()
 	excused := 0

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// nodeTakes is the most that a node takes, so that some run at each kill.
+// nodeTakes is the longest time that a node takes, so that some run at each kill.
 const nodeTakes = 100 * time.Millisecond
 
 // nodeRun is a line of JSON that a server prints when a node's run begins and ends.
@@ -44,7 +44,7 @@ func parseNodeRun(line string) (r nodeRun, ok bool) {
 }
 
 // runNode is the handler of nodes, their compensations and the callbacks. A node's
-// result is its name, with the results of those right before it.
+// result is its name with the results of the nodes directly before it.
 func runNode(ctx context.Context, job *jobs.Job) error {
 	w := workflow.Of(ctx)
 	if w == nil {

@@ -1,9 +1,9 @@
-// Command release is a program that shares its queues with the same program built of the last release. It handles the jobs
-// of one queue, and enqueues for the other program's. What it does it tells on its standard output, a line each.
+// Command release shares its queues with the same program, built from another release. It handles the jobs of QUEUE and
+// enqueues jobs to OTHER, the other program's queue. It prints what it does, a line each.
 //
 //	release URL NAME QUEUE OTHER
 //
-// Each line on its standard input is an order: "enqueue" has it enqueue jobs of each kind for OTHER, "stop" has it drain.
+// Each line on standard input is an order: "enqueue" makes it enqueue a job of each kind to OTHER, "stop" makes it drain.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(ctx context.Context, url, name, queue, other string) error {
 	return nil
 }
 
-// handle tells what it gets. Jobs "fails" fail once, and jobs "hangs" never return.
+// handle prints the job that it gets. Jobs of type "fails" fail once, and the handler never returns for type "hangs".
 func handle(ctx context.Context, job *jobs.Job) error {
 	fmt.Println(job.Type(), string(job.Payload()), job.Attempt(), job.Header("from"))
 	switch {
@@ -71,7 +71,7 @@ func handle(ctx context.Context, job *jobs.Job) error {
 	return nil
 }
 
-// enqueue enqueues a job of each kind. Of two with one unique key the second is refused.
+// enqueue enqueues a job of each kind.
 func enqueue(ctx context.Context, client *jobs.Client, name, queue string) error {
 	task := func(typ string, opts ...jobs.Option) *jobs.Task {
 		return jobs.NewTask(typ, []byte("by-"+name), append(opts, jobs.WithQueue(queue), jobs.WithHeader("from", "\xff"+name))...)
@@ -84,7 +84,7 @@ func enqueue(ctx context.Context, client *jobs.Client, name, queue string) error
 			return err
 		}
 	}
-	// Both programs ask for this one, of both queues.
+	// Both programs enqueue this job to both queues, with the same unique key.
 	for _, q := range []string{"old", "new"} {
 		_, err := client.Enqueue(ctx, jobs.NewTask("unique", []byte("by-"+name), jobs.WithQueue(q), jobs.WithDelay(time.Hour),
 			jobs.WithUniqueKey("only one")))

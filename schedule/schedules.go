@@ -24,9 +24,9 @@ const (
 	failedPause = 10 * time.Second
 )
 
-// Schedules are the schedules of one store. It is safe for concurrent use. Calls
-// take at most a few seconds. After an error that is not one of package broker, a
-// call may have taken effect; each can be repeated.
+// Schedules are the schedules of one store. They are safe for concurrent use.
+// Calls take at most a few seconds. After an error that is not one of package
+// broker, a call may have taken effect; each can be repeated.
 type Schedules struct {
 	broker  broker.Broker
 	owner   string

@@ -100,7 +100,7 @@ func BenchmarkFanOut(b *testing.B) {
 	})
 }
 
-// BenchmarkEdge measures the time from the end of a node in a chain to the begin
+// BenchmarkEdge measures the time from the end of a node in a chain to the start
 // of the next one.
 func BenchmarkEdge(b *testing.B) {
 	const nodes = 200

@@ -132,8 +132,8 @@ func (p *plan) checkIDs() error {
 	return nil
 }
 
-// vertices checks nodes and adds them to the graph of p. If known is not nil,
-// they are an addition to that graph.
+// vertices checks nodes and adds them to the graph of p. If known is not nil, p
+// is an addition to known.
 func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	g := p.graph
 	total := len(nodes)

@@ -7,9 +7,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// audit looks at the whole store through the public interface when a rule is
-// over: every job is in one state, counts say what the listings say, and every
-// active job belongs to its worker. Then the store examines itself, if it can.
+// audit checks the whole store through the public interface at the end of a rule:
+// every job is in one state, counts agree with listings, and every active job
+// belongs to its worker. Then the store examines itself, if it can.
 func (c *check) audit() {
 	c.tb.Helper()
 	if !c.audited {
@@ -23,13 +23,12 @@ func (c *check) audit() {
 	c.examine()
 }
 
-// examined are the groups whose rules leave most behind. An examination after
-// every rule would take as long as the rules.
+// examined are the groups after whose rules the store examines itself: those that
+// leave most behind. An examination after every rule would take as long as the rules.
 var examined = []string{"Model", "Race", "Bounce", "Bound", "Operate", "Reclaim", "Retention", "Unique", "Key", "Sequence"}
 
-// examine has a store that can examine itself do so: whatever a rule did, no
-// structure contradicts another. Warnings and findings about the server as a
-// whole are no affair of a rule's.
+// examine requires that a store that can examine itself finds no contradiction.
+// Warnings and findings about the server as a whole do not count.
 func (c *check) examine() {
 	c.tb.Helper()
 	if c.limits.NoExamine || !slices.Contains(examined, c.rule.Group()) {
@@ -51,14 +50,14 @@ func (c *check) examine() {
 
 func (c *check) auditQueue(name string) {
 	c.tb.Helper()
-	c.counted(name) // first, for it may have to prune
+	c.counted(name) // first, since it may prune
 	where := make(map[string]broker.State)
 	counts := make(map[broker.State]int64)
 	held := make(map[string]int)
 	suppressed := int64(0)
 	due, now := false, c.now
 	if now.IsZero() {
-		now = broker.MaxTime // by the store's clock a job may fall due at any moment
+		now = broker.MaxTime // with the store's clock, a job may fall due at any moment
 	}
 	for _, state := range broker.States() {
 		for _, j := range c.list(broker.Query{Queue: name, State: state, Suppressed: true, NoPayload: true, Limit: 1000}) {
@@ -104,8 +103,8 @@ func (c *check) auditQueue(name string) {
 	}
 }
 
-// counted describes a queue once its counts are true of now. A backend that
-// folds its counts from deltas does so in Prune.
+// counted returns the description of a queue once its counts are up to date. A
+// backend that folds its counts from deltas does so in Prune.
 func (c *check) counted(name string) broker.QueueInfo {
 	c.tb.Helper()
 	for range 10 {
@@ -120,7 +119,7 @@ func (c *check) counted(name string) broker.QueueInfo {
 	return broker.QueueInfo{}
 }
 
-// summary prints counts for people, in the order of a job's life.
+// summary formats counts in the order of a job's life.
 func summary(counts map[broker.State]int64) string {
 	var parts list
 	for _, s := range broker.States() {

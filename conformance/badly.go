@@ -9,10 +9,10 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// insistent is a client on a bad network: calls do not arrive, and answers are
-// lost or cut. It does what clients do then: it repeats what may be repeated
-// until it knows how that ended, and goes on with the jobs that it was told of.
-// It is for one goroutine.
+// insistent is a client on a bad network, where calls do not arrive, and answers
+// are lost or cut. It does what clients do then: it repeats what may be repeated
+// until it knows the result, and goes on with the jobs that it received. It is for
+// one goroutine.
 type insistent struct {
 	*faulty.Broker
 	r *rand.Rand
@@ -26,7 +26,7 @@ func onABadNetwork(b broker.Broker, seed uint64) *insistent {
 // be repeated: the first send may have ended the lease.
 var errUnsure = errors.New("the lease was over when the settle was repeated")
 
-// next chooses what goes wrong with the next call: nothing, most times.
+// next chooses the fault of the next call, mostly none.
 func (b *insistent) next() {
 	n := b.r.IntN(8)
 	faults := []faulty.Fault{faulty.ReplyLost, faulty.ReplyCut, faulty.Unavailable}
@@ -43,7 +43,7 @@ func unclear(err error) bool {
 
 func (b *insistent) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	all := make([]broker.Receipt, len(req.Jobs))
-	left := make([]int, len(req.Jobs)) // places of the jobs that are undecided
+	left := make([]int, len(req.Jobs)) // indexes of the jobs without a known result
 	for i := range left {
 		left[i] = i
 	}
@@ -65,7 +65,7 @@ func (b *insistent) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]b
 				again = append(again, i)
 				continue
 			case !first && errors.Is(got[k].Err, broker.ErrDuplicate) && got[k].Holder == got[k].ID:
-				got[k].Err = nil // an earlier send of ours
+				got[k].Err = nil // an earlier send was accepted
 			}
 			all[i] = got[k]
 		}
@@ -103,8 +103,8 @@ func (b *insistent) Reclaim(ctx context.Context, req broker.ReclaimRequest) (bro
 	return heard(got, err)
 }
 
-// heard is what a worker learned: the jobs it was not told of are found when it
-// runs out.
+// heard returns what a worker received. Jobs in the lost part of an answer are
+// reclaimed when the worker's leases run out.
 func heard(got broker.Claimed, err error) (broker.Claimed, error) {
 	if unclear(err) {
 		err = nil
@@ -118,6 +118,6 @@ func (b *insistent) Renew(ctx context.Context, req broker.RenewRequest) (broker.
 }
 
 func (b *insistent) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	b.Set(nil) // a decision that may have been made is beyond the ledger
+	b.Set(nil) // the ledger cannot account for an operation that may have been applied
 	return b.Broker.Operate(ctx, op)
 }

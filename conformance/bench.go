@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Bench puts the same load on every backend, so that benchstat can compare
-// them: jobs of 200 bytes, in batches and one by one, by the store's clock.
+// Bench puts the same load on every backend, so that benchstat can compare them.
+// Jobs have 200 bytes, come in batches and one by one, and use the store's clock.
 func Bench(b *testing.B, newStore func(TB) *Store) {
 	for _, batch := range []int{1, 100} {
 		b.Run(fmt.Sprintf("Enqueue/batch=%d", batch), func(b *testing.B) { newBench(b, newStore).enqueue(batch) })
@@ -29,7 +29,7 @@ type bench struct {
 	ctx  context.Context
 	open func() broker.Broker
 	ids  atomic.Int64
-	jobs atomic.Int64 // that the measured calls were about
+	jobs atomic.Int64 // that the measured calls handled
 }
 
 const benchQueue = "bench"
@@ -46,7 +46,7 @@ func newBench(b *testing.B, newStore func(TB) *Store) *bench {
 
 var benchPayload = random(200)
 
-// make makes n jobs that have not been there before.
+// make returns n jobs with new IDs.
 func (b *bench) make(n int) []broker.NewJob {
 	jobs := make([]broker.NewJob, n)
 	for i := range jobs {
@@ -68,7 +68,7 @@ func (b *bench) put(to broker.Broker, now time.Time, jobs []broker.NewJob) {
 	}
 }
 
-// report tells how many jobs a second the measured calls dealt with.
+// report reports the jobs per second of the measured calls.
 func (b *bench) report() {
 	b.b.ReportMetric(float64(b.jobs.Load())/b.b.Elapsed().Seconds(), "jobs/s")
 }
@@ -82,8 +82,8 @@ func (b *bench) enqueue(batch int) {
 	b.report()
 }
 
-// drain measures workers that claim up to ten jobs at a time and settle them
-// with the next claim, as a server does.
+// drain measures workers that claim up to ten jobs at a time and settle them with
+// the next claim, as servers do.
 func (b *bench) drain(workers int) {
 	const depth = 5000
 	filler, handles := b.open(), []broker.Broker{b.open(), b.open()}
@@ -116,7 +116,7 @@ func (b *bench) drain(workers int) {
 	b.report()
 }
 
-// due measures one worker that finds n jobs due at one instant.
+// due measures one worker that claims n jobs that fall due at one instant.
 func (b *bench) due(n int) {
 	to := b.open()
 	w := &bencher{bench: b, b: to, id: "w"}
@@ -142,7 +142,7 @@ func (b *bench) due(n int) {
 	b.report()
 }
 
-// unique measures enqueues of which all but the first are refused for one key.
+// unique measures enqueues with one unique key, of which all but the first are refused.
 func (b *bench) unique(contenders int) {
 	handles := []broker.Broker{b.open(), b.open()}
 	const each = 50
@@ -183,7 +183,8 @@ func (w *bencher) register(now time.Time) {
 	}
 }
 
-// turn settles what the last one claimed, claims up to n jobs, and says how many.
+// turn settles the jobs of the last call, claims up to n more, and returns their
+// number.
 func (w *bencher) turn(now time.Time, n int) int {
 	req := broker.ClaimRequest{Now: now, Worker: w.id, Max: n, Queues: []broker.Share{{Queue: benchQueue, Max: n}}}
 	w.items = w.items[:0]

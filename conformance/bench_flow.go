@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// BenchFlow measures what limits, keys and turns cost (§32 to §38), each beside the
-// same load without them. It reports jobs a second, or the time of a claim.
+// BenchFlow measures the cost of limits, keys and turns (§32 to §38), each beside the
+// same load without them. It reports jobs per second, or the time of a claim.
 func BenchFlow(b *testing.B, newStore func(TB) *Store) {
 	const plenty = 1 << 30
 	rate := &broker.Rate{Jobs: 1 << 20, Per: time.Second, Burst: 1 << 16}
@@ -45,7 +45,7 @@ func (b *bench) limit(to broker.Broker, policy broker.PolicyRequest) {
 	}
 }
 
-// keyed gives jobs so many keys in turn; none for zero.
+// keyed distributes jobs over that many keys, or gives them none if keys is zero.
 func (b *bench) keyed(jobs []broker.NewJob, keys int) []broker.NewJob {
 	for i := range jobs {
 		if keys > 0 {
@@ -55,8 +55,8 @@ func (b *bench) keyed(jobs []broker.NewJob, keys int) []broker.NewJob {
 	return jobs
 }
 
-// life measures whole lives of jobs, in batches of 100, by one worker beside 2,000
-// jobs that wait.
+// life measures the whole life of jobs, from enqueue to completion, in batches of 100
+// by one worker, while 2,000 other jobs wait.
 func (b *bench) life(keys int, policy broker.PolicyRequest) {
 	const batch = 100
 	to := b.open()
@@ -93,7 +93,7 @@ func (b *bench) idleClaim(keys int) {
 		}
 		taken += len(got.Jobs)
 	}
-	for range keys/1000 + 1 { // what the enqueues left for claims to look at
+	for range keys/1000 + 1 { // claims first work through what the enqueues left
 		idle.turn(time.Time{}, 10)
 	}
 	for b.b.Loop() {
@@ -103,8 +103,8 @@ func (b *bench) idleClaim(keys int) {
 	}
 }
 
-// smallKeys measures how long a job of a small key waits beside a key with many: in
-// calls of a worker that claims ten jobs at a time, and in time.
+// smallKeys measures how long a job of a small key waits beside a key with many jobs,
+// in claims of ten jobs by one worker, and in time.
 func (b *bench) smallKeys(large, small int) {
 	to := b.open()
 	w := &bencher{bench: b, b: to, id: "w"}

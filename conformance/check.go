@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// check is one rule being checked on one store. Its helpers end the rule at
-// the first thing that is wrong; they belong to the rule's own goroutine.
+// check is one rule being checked on one store. Its helpers end the rule at the
+// first fault; call them only on the rule's own goroutine.
 type check struct {
 	tb      TB
 	rule    Rule
@@ -28,27 +28,27 @@ type check struct {
 	b       broker.Broker // the first handle
 	q       string        // the rule's queue
 
-	// now is the virtual time that helpers send; zero is the store's own clock.
+	// now is the virtual time that helpers send; zero means the store's own clock.
 	now     time.Time
 	tick    time.Duration // the resolution of the store's times
 	audited bool          // whether the store is checked as a whole afterwards
 
 	heavyJobs int // made by heavy
 
-	form *formState // nil in the rule's plain form
+	form *formState // nil when the rule runs as written
 }
 
-// starts are the virtual times at which rules begin: near and far from any
-// real clock, so that a store which looks at its own is found out. Microseconds
-// are odd, so that lost digits show.
+// starts are the virtual times at which rules begin. Two are far from any real
+// clock, so that a store that reads its own clock fails. Microseconds are odd, so
+// that lost digits show.
 var starts = [...]time.Time{
 	time.Date(2026, 3, 4, 5, 6, 7, 123_457_000, time.UTC),
 	time.Date(2001, 9, 9, 1, 46, 39, 987_653_000, time.UTC),
 	time.Date(2150, 12, 31, 23, 59, 58, 999_999_000, time.UTC),
 }
 
-// patience bounds every wait for something that must happen. JOBS_PATIENCE
-// multiplies it, for slow machines.
+// patience bounds every wait for something that must happen; a slow machine
+// needs a JOBS_PATIENCE above 1.
 var patience = func() time.Duration {
 	scale, err := strconv.ParseFloat(os.Getenv("JOBS_PATIENCE"), 64)
 	if err != nil || scale <= 0 {
@@ -83,7 +83,7 @@ func (c *check) open() broker.Broker {
 	return b
 }
 
-// opened is open without the rule's form.
+// opened returns a handle that does not apply the rule's form.
 func (c *check) opened() broker.Broker {
 	c.tb.Helper()
 	b := c.calls.record(c.store.Open(c.tb))
@@ -94,10 +94,10 @@ func (c *check) opened() broker.Broker {
 // real makes the rule use the store's own clock from here on.
 func (c *check) real() { c.now = time.Time{} }
 
-// pass lets virtual time go by.
+// pass advances virtual time by d.
 func (c *check) pass(d time.Duration) { c.now = c.now.Add(d) }
 
-// up is t as the store keeps it.
+// up returns t rounded up to the resolution of the store.
 func (c *check) up(t time.Time) time.Time {
 	t = broker.FromMicros(broker.Micros(t))
 	if down := t.Truncate(c.tick); down.Before(t) {
@@ -106,7 +106,7 @@ func (c *check) up(t time.Time) time.Time {
 	return t
 }
 
-// failf ends the rule with all that is known about it.
+// failf ends the rule with a report of everything known about it.
 func (c *check) failf(format string, args ...any) {
 	c.tb.Helper()
 	var b strings.Builder
@@ -154,7 +154,7 @@ func (c *check) ok(what string, err error) {
 	}
 }
 
-// is requires that err is target.
+// is requires errors.Is(err, target).
 func (c *check) is(what string, err, target error) {
 	c.tb.Helper()
 	if !errors.Is(err, target) {
@@ -180,8 +180,9 @@ func (c *check) event(what string, events <-chan broker.Event, match func(broker
 	}
 }
 
-// together runs f n times at once, starting at the same moment, and requires
-// that none fails. f runs on goroutines of its own: it returns its error.
+// together runs f n times concurrently, all released at the same moment, and
+// requires that none fails. f runs on goroutines of its own, so it returns errors
+// and does not call the helpers of check.
 func (c *check) together(n int, f func(i int) error) {
 	c.tb.Helper()
 	start, done := make(chan struct{}), make(chan error, n)
@@ -204,7 +205,7 @@ func (c *check) together(n int, f func(i int) error) {
 	c.ok("calls made at once", errors.Join(failures...))
 }
 
-// show prints a value for people: long bytes are cut, times are exact.
+// show formats a value for a failure: long values are cut, times are exact.
 func show(v any) string {
 	var s string
 	switch v := v.(type) {

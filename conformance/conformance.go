@@ -26,43 +26,42 @@ type TB interface {
 	Skipf(format string, args ...any)
 }
 
-// Store is one isolated, empty place for jobs: a key prefix, a schema, a map.
-// What it holds on to is given back through TB.Cleanup. Its functions are
-// called from one goroutine at a time, unless said otherwise.
+// Store is one isolated, empty store: a key prefix, a schema, a map. Release its
+// resources with TB.Cleanup. Its functions are called from one goroutine at a
+// time, unless said otherwise.
 type Store struct {
 	// Open returns a new handle on the store, as another process would have
 	// one. The suite closes it at the end, and in some rules before. Required.
-	// Where claims that wait also look by themselves now and then, open a handle
-	// that does so after an hour: else a wake-up that is missing goes unseen.
+	// If waiting claims also poll, open the handle with an interval of an hour:
+	// polling would hide a missing wake-up.
 	Open func(TB) broker.Broker
 
-	// OneStore returns a handle, as Open does, that has all jobs go to one of the
-	// stores over which a backend with Limits.Shards spreads them, and gives that store
-	// the whole of each limit. Rules about what one store alone can keep use it.
+	// OneStore is for a backend with Limits.Shards. It returns a handle, as Open
+	// does, that sends all jobs to one of the shards, and gives that shard the
+	// whole of each limit. Rules that only a single store can keep use it.
 	OneStore func(TB) broker.Broker
 
 	// Bounce severs every connection to the store, or restarts its server
 	// without losing data. It may be called while calls are in flight, and must
 	// leave other stores alone, which rules use in parallel. Nil for a store
-	// that cannot be away.
+	// that cannot become unavailable.
 	Bounce func(TB)
 
-	// Reopen closes the store and opens it anew, as after a restart of all that
-	// serves it: a store of files or of one process closes these. The suite closes
-	// its handles before, and opens others with Open. Bounce is used when it is
-	// nil; a store with neither keeps nothing beyond its process.
+	// Reopen closes the store and opens it again, as after a restart of everything
+	// that serves it. The suite closes its handles before, and opens others with
+	// Open. If it is nil, Bounce is used; a store with neither keeps nothing beyond
+	// its process.
 	Reopen func(TB)
 
-	// Dump describes what is stored, for people: it is printed when a rule
-	// fails. May be nil.
+	// Dump describes what is stored, and is printed when a rule fails. May be nil.
 	Dump func() string
 
 	// PlantLayout makes the record of an existing queue look as if a newer
 	// release had raised its layout. Nil for a store whose layout is not stored.
 	PlantLayout func(tb TB, queue string)
 
-	// PlantBody replaces the stored body of an existing job by these bytes; by
-	// nothing at all, whatever else is stored with it, when they are none.
+	// PlantBody replaces the stored body of an existing job by these bytes. If
+	// there are none, it removes the body and leaves the rest of the job.
 	// Nil for a store that keeps no encoded bodies.
 	PlantBody func(tb TB, queue, id string, body []byte)
 }
@@ -77,14 +76,14 @@ type Rule struct {
 	check func(*check)
 }
 
-// Group is the part of the ID before the slash.
+// Group returns the part of the ID before the slash.
 func (r Rule) Group() string {
 	group, _, _ := strings.Cut(r.ID, "/")
 	return group
 }
 
-// limit ties a rule to a field of broker.Limits. A backend that declares it is
-// held to its refusal instead of the rule.
+// limit ties a rule to a field of broker.Limits. A backend that declares the
+// limit must refuse what the rule asks for.
 type limit struct {
 	name     string
 	declared func(broker.Limits) bool
@@ -92,14 +91,14 @@ type limit struct {
 	also     *limit
 }
 
-// and is the limit of a rule that either of two makes void.
+// and returns a limit for a rule that does not hold under either of two.
 func (l *limit) and(other *limit) *limit {
 	both := *l
 	both.also = other
 	return &both
 }
 
-// declined is the first limit of the rule that is declared, or nil.
+// declined returns the first limit of the rule that is declared, or nil.
 func (r Rule) declined(by broker.Limits) *limit {
 	for l := r.limit; l != nil; l = l.also {
 		if l.declared(by) {
@@ -109,7 +108,7 @@ func (r Rule) declined(by broker.Limits) *limit {
 	return nil
 }
 
-// lacks reports whether r is about a part of the store that it does not have.
+// lacks reports whether r needs a function that s does not have.
 func (s *Store) lacks(r Rule) bool {
 	switch r.Group() {
 	case "Layout":
@@ -124,7 +123,7 @@ func (s *Store) lacks(r Rule) bool {
 	return false
 }
 
-// forRule is the store as the rule uses it.
+// forRule returns the store that r uses: of one shard, for rules of ofOneStore.
 func (s *Store) forRule(r Rule) *Store {
 	if s.OneStore == nil || !ofOneStore(r) {
 		return s
@@ -134,7 +133,7 @@ func (s *Store) forRule(r Rule) *Store {
 	return &one
 }
 
-// groups is the suite, in the order of the contract.
+// groups has all rules, in the order in which Rules lists them.
 var groups = [][]Rule{
 	enqueueRules,
 	claimRules,
@@ -194,10 +193,10 @@ func Rules() []Rule {
 	return all
 }
 
-// Run checks every rule, each in a parallel subtest named for it on a store of
-// its own. A backend's whole conformance test is a call of Run. With groups, only the
-// rules of these are checked, and no report is written: for another configuration of
-// a backend that is checked whole. JOBS_CONFORMANCE=all has such a run check all.
+// Run checks every rule, each on a store of its own in a parallel subtest named
+// after it. With groups, it checks only their rules and writes no report; use this
+// for a second configuration of a backend whose first one is checked whole.
+// JOBS_CONFORMANCE=all makes such a run check everything.
 func Run(t *testing.T, newStore func(TB) *Store, groups ...string) {
 	report := newReport(t)
 	if os.Getenv("JOBS_CONFORMANCE") == "all" {

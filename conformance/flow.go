@@ -9,14 +9,14 @@ import (
 
 // The steps of the rules about limits, keys and order.
 
-// keyedJob is a plain job of a key.
+// keyedJob returns a job with a partition key.
 func (c *check) keyedJob(id, key string) broker.NewJob {
 	j := c.job(id)
 	j.Body.Key = key
 	return j
 }
 
-// addTo enqueues plain jobs of a key.
+// addTo enqueues jobs with a partition key.
 func (c *check) addTo(key string, ids ...string) {
 	c.tb.Helper()
 	jobs := make([]broker.NewJob, len(ids))
@@ -26,7 +26,7 @@ func (c *check) addTo(key string, ids ...string) {
 	c.accept(jobs...)
 }
 
-// numbered are n IDs that begin with a prefix.
+// numbered returns n IDs that begin with a prefix.
 func numbered(prefix string, n int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -35,7 +35,7 @@ func numbered(prefix string, n int) []string {
 	return ids
 }
 
-// rest requires that there is nothing to claim now and that no claim says More, and
+// rest requires that there is nothing to claim and that no claim says More. It
 // returns the last answer.
 func (w *worker) rest() (got broker.Claimed) {
 	w.c.tb.Helper()
@@ -50,8 +50,8 @@ func (w *worker) rest() (got broker.Claimed) {
 	return got
 }
 
-// until passes the time as a caller does that asks again at NextDue, until it gets
-// these jobs, which must be at this time and not before.
+// until claims at each NextDue, as a server does, until it gets these jobs, which
+// must be exactly at at.
 func (w *worker) until(at time.Time, ids ...string) []broker.Job {
 	w.c.tb.Helper()
 	c := w.c
@@ -65,7 +65,7 @@ func (w *worker) until(at time.Time, ids ...string) []broker.Job {
 	return w.take(ids...)
 }
 
-// key describes one key.
+// key returns the description of one key.
 func (c *check) key(name string) broker.KeyInfo {
 	c.tb.Helper()
 	reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
@@ -93,7 +93,7 @@ func (c *check) keyNames(limit int) (names []string) {
 	return nil
 }
 
-// blocked requires why no job of a key may start.
+// blocked requires the reason why no job of a key may start.
 func (c *check) blocked(key string, want broker.Block) broker.KeyInfo {
 	c.tb.Helper()
 	info := c.key(key)
@@ -101,13 +101,13 @@ func (c *check) blocked(key string, want broker.Block) broker.KeyInfo {
 	return info
 }
 
-// active requires how many jobs of the queue are active.
+// active requires the number of active jobs of the queue.
 func (c *check) active(want int64) {
 	c.tb.Helper()
 	c.same("active jobs", c.counted(c.q).Counts[broker.StateActive], want)
 }
 
-// oneByOne claims n jobs, each by a claim of its own.
+// oneByOne claims n jobs, each in a claim of its own.
 func (w *worker) oneByOne(n int) (jobs []broker.Job) {
 	w.c.tb.Helper()
 	for range n {

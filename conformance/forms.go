@@ -11,22 +11,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A store has several ways to do one thing: other statements for jobs with
-// options, for a settle of one kind, for a queue that it knows. So the rules of
-// some groups run again in forms: what stands between the rule and the store
-// changes its calls, undoes in the answers what it changed, and looks at the end
-// that the store kept it.
+// form is a variation of the calls that a rule makes. A store may have several
+// paths for one thing: other statements for jobs with options, for a settle of one
+// kind, for a queue that it knows. So the rules of some groups run again in forms.
+// A formedBroker between the rule and the store changes the calls, removes the
+// change from the answers, and checks at the end that the store kept it.
 type form struct {
 	name      string
 	options   bool // jobs have headers, a timeout and a tenant's key
-	retention bool // and are kept when they end
-	unique    bool // and hold a unique key
-	given     bool // and have an ID that the caller chose
-	due       bool // instead of pending they fall due, just before the next call
+	retention bool // jobs have a retention
+	unique    bool // jobs hold a unique key
+	given     bool // jobs have an ID that the caller chose
+	due       bool // jobs are scheduled, and fall due just before the next call, instead of pending
 	settles   []broker.Outcome
 	queues    bool // claims ask other queues too, before and after the rule's
 	known     bool // each handle has used the rule's queues before
-	rotate    bool // calls go through several handles in turn
+	rotate    bool // calls alternate between several handles
 }
 
 var forms = []*form{
@@ -41,7 +41,7 @@ var forms = []*form{
 // formed are the groups whose rules run in every form.
 var formed = []string{"Enqueue", "Claim", "Lease", "Settle", "Outcome", "Keep", "Order"}
 
-// formsOf are the forms in which r runs after its plain one.
+// formsOf returns the forms in which r runs after it ran as written.
 func formsOf(r Rule, l broker.Limits) []*form {
 	if !slices.Contains(formed, r.Group()) || r.declined(l) != nil {
 		return nil
@@ -60,16 +60,16 @@ func formsOf(r Rule, l broker.Limits) []*form {
 	return all
 }
 
-// The names of what a form adds.
+// The values that forms use.
 const (
 	formRetention = 3 * time.Hour
 	formTimeout   = 7 * time.Second
 	formTenant    = "a tenant"
-	beside        = "beside" // and what begins so: queues of a form
-	headStart     = time.Hour
+	beside        = "beside"  // prefix of the names of a form's own queues
+	headStart     = time.Hour // how much earlier a due job is enqueued
 )
 
-// made is what a form gave to a job that was accepted.
+// made is what a form added to a job that was accepted.
 type made struct {
 	queue, id string
 	at        time.Time // Now of the rule
@@ -78,8 +78,8 @@ type made struct {
 	unique    bool
 	given     bool
 	shifted   bool        // it was enqueued a headStart earlier
-	due       time.Time   // instead of pending
-	body      broker.Body // as the store last gave it
+	due       time.Time   // when it falls due, if the rule wants it pending
+	body      broker.Body // as the store last returned it
 	sent      broker.Body // as it was enqueued
 	ended     broker.State
 	endedAt   time.Time
@@ -87,7 +87,7 @@ type made struct {
 
 func (m *made) key() string { return "form " + m.id }
 
-// companions are the jobs that a settle carried beside the rule's.
+// companions are the form's own jobs that a settle carried beside the rule's.
 type companions struct {
 	number       int64
 	first, after []broker.Settlement
@@ -100,7 +100,7 @@ type formState struct {
 	mu sync.Mutex
 
 	jobs    map[string]*made       // by queue and ID
-	settled map[string]*companions // by worker and queue, the last
+	settled map[string]*companions // of the last settle, by worker and queue
 	n       int
 	ring    []broker.Broker
 	turn    int
@@ -118,7 +118,7 @@ func (b *formedBroker) Unwrap() broker.Broker { return b.Broker }
 
 func nameOf(queue, id string) string { return queue + "\x00" + id }
 
-// next is the handle for a call.
+// next returns the handle for a call.
 func (b *formedBroker) next() broker.Broker {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *formedBroker) next() broker.Broker {
 	return b.s.ring[b.s.turn%len(b.s.ring)]
 }
 
-// through puts a form before a handle that was opened.
+// through puts the form in front of a new handle.
 func (s *formState) through(b broker.Broker) broker.Broker {
 	s.c.tb.Helper()
 	ctx, now := s.c.ctx, s.c.now
@@ -193,8 +193,8 @@ func (b *formedBroker) Enqueue(ctx context.Context, req broker.EnqueueRequest) (
 	return receipts, err
 }
 
-// dress gives a new job what the form adds. now is the rule's time, sent that
-// of the request.
+// dress adds the form's options to a new job. now is the rule's time, sent is the
+// time in the request.
 func (s *formState) dress(j *broker.NewJob, sent, now time.Time, shift bool) *made {
 	m := &made{queue: j.Queue, id: j.ID, at: now, shifted: shift}
 	if j.Restore != nil {
@@ -228,7 +228,8 @@ func (s *formState) dress(j *broker.NewJob, sent, now time.Time, shift bool) *ma
 	return m
 }
 
-// undress takes from jobs in an answer what the form added, which must be there.
+// undress removes from the jobs of an answer what the form added, and fails if
+// that is not there.
 func (s *formState) undress(jobs []broker.Job, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,13 +276,13 @@ func (s *formState) undress(jobs []broker.Job, now time.Time) error {
 			j.CreatedAt = j.CreatedAt.Add(headStart)
 		}
 		if j.State == broker.StateScheduled && j.RunAt.Equal(m.due) && !m.due.After(now) {
-			j.State, j.RunAt = broker.StatePending, time.Time{} // what it is to the rule
+			j.State, j.RunAt = broker.StatePending, time.Time{} // as the rule enqueued it
 		}
 	}
 	return nil
 }
 
-// redress gives jobs that are settled the bodies with which they were claimed.
+// redress gives settled jobs the bodies with which they were claimed.
 func (s *formState) redress(items []broker.Settlement) []broker.Settlement {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,37 +7,36 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// unfit says what of a form a rule leaves out, because its own sentence is
-// about just that.
+// unfit switches off, for a rule, the parts of a form that contradict it.
 var unfit = map[string]func(*form){
-	// These need IDs that are free again once their jobs are gone.
+	// Needs IDs that are free again once their jobs are gone.
 	"Enqueue/GeneratedIDIsForgotten": func(f *form) { f.given, f.retention = false, false },
-	// Here the store has to be empty.
+	// Needs an empty store.
 	"Enqueue/RegistersItsQueue": func(f *form) { f.known = false },
-	// These are about when remembered IDs lapse: their jobs leave no record, and
-	// come at the rule's time.
+	// These test when remembered IDs lapse: their jobs must leave no record, and
+	// must be enqueued at the rule's time.
 	"Enqueue/GivenIDIsRemembered":     func(f *form) { f.given, f.retention, f.due = false, false, false },
 	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
-	// It prunes its own queue alone.
+	// Prunes only its own queue.
 	"Lease/EndedIDIsRememberedForADay": func(f *form) { f.queues = false },
-	// Here the queue must not exist before.
+	// The queue must not exist before.
 	"Lease/RegistersItsQueue": func(f *form) { f.queues = false },
-	// Jobs that are due have no place in the queue until a claim sees them.
+	// Due jobs have no position in the queue until a claim sees them.
 	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },
-	// Each handle may count turns for itself.
+	// Each handle may count priority rounds for itself.
 	"Order/RoundsReachEachPriority": func(f *form) { f.rotate = false },
 }
 
-// probed bounds the jobs that are looked at when a form is over.
+// probed bounds the jobs that finish checks.
 const probed = 20
 
-// finish looks, when a rule is over, whether the store kept what the form gave
-// to its jobs. It asks the store itself, not through the form.
+// finish checks at the end of a rule that the store kept what the form added to
+// its jobs. b is the store without the form.
 func (s *formState) finish(b broker.Broker) {
 	c := s.c
 	c.tb.Helper()
 	if c.now.IsZero() {
-		return // the rule used the store's clock: nobody knows what has lapsed
+		return // the rule used the store's clock, so what has lapsed is not known
 	}
 	s.mu.Lock()
 	all := make([]*made, 0, len(s.jobs))
@@ -58,7 +57,7 @@ func (s *formState) finish(b broker.Broker) {
 			c.same("state of "+m.id+", which has a retention", state, m.ended)
 		}
 		again := broker.NewJob{Queue: m.queue, ID: m.id, Body: broker.Body{Type: "work", Priority: broker.PriorityNormal,
-			Key: m.sent.Key}} // several stores have it where that job is
+			Key: m.sent.Key}} // leads to the same shard as that job
 		var want error
 		switch {
 		case m.given && c.now.Sub(m.at) < broker.DefaultDuplicateSpan:
@@ -73,7 +72,7 @@ func (s *formState) finish(b broker.Broker) {
 		default:
 			continue
 		}
-		if opened != m.queue { // the rule may have bounded it
+		if opened != m.queue { // the rule may have set a depth limit
 			_, err = b.Policy(c.ctx, broker.PolicyRequest{Queue: m.queue, MaxDepth: &unbounded})
 			c.ok("Policy", err)
 			opened = m.queue
@@ -96,8 +95,8 @@ func (s *formState) finish(b broker.Broker) {
 	}
 }
 
-// keeps reports whether jobs of the rule that completed or were cancelled
-// have a record although the rule asks for none.
+// keeps reports whether j has ended and has a record only because of a retention
+// that the form added.
 func (c *check) keeps(j *broker.Job) bool {
 	if c.form == nil || j.FinishedAt.IsZero() || j.State != broker.StateCompleted && j.State != broker.StateCancelled {
 		return false
@@ -108,7 +107,7 @@ func (c *check) keeps(j *broker.Job) bool {
 	return m != nil && m.retention
 }
 
-// inForm makes the rule go through a form from here on.
+// inForm applies a form to the rule from here on.
 func (c *check) inForm(f *form) {
 	if f == nil {
 		return
@@ -122,7 +121,7 @@ func (c *check) inForm(f *form) {
 	}
 }
 
-// plainly leaves the form, if there is one, when the rule is over.
+// plainly removes the form, if there is one, and checks what it added.
 func (c *check) plainly() {
 	if c.form == nil {
 		return

@@ -13,7 +13,7 @@ import (
 
 // What a form does to the calls of workers.
 
-// wider are the queues of a call, and those beside.
+// wider returns the queues of a call together with the form's own.
 func (s *formState) wider(queues []string) []string {
 	if !s.queues || len(queues) == 0 {
 		return queues
@@ -83,9 +83,9 @@ func (b *formedBroker) Settle(ctx context.Context, req broker.SettleRequest) ([]
 	return b.s.leave(ctx, b.Broker, with, req, verdicts)
 }
 
-// accompany has jobs of the form settled in the rule's request: one before the
-// rule's own and one behind them, in the queue of the first. They are made and
-// claimed here, and a repeat of the request carries the same ones.
+// accompany adds two jobs to the rule's settle, one before the rule's own and one
+// after them, in the queue of the first. It enqueues and claims them itself; a
+// repeat of the request carries the same ones.
 func (s *formState) accompany(ctx context.Context, b broker.Broker, req *broker.SettleRequest, now time.Time) (*companions, error) {
 	none := &companions{}
 	req.Items = s.redress(req.Items)
@@ -125,8 +125,8 @@ func (s *formState) accompany(ctx context.Context, b broker.Broker, req *broker.
 	return with, nil
 }
 
-// lend makes jobs that go before all others and claims them for the worker;
-// none where that is refused: the worker ended, or the queue is full or paused.
+// lend enqueues jobs that go before all others, and claims them for the worker.
+// It returns none if the worker ended, or the queue is full or paused.
 func (s *formState) lend(ctx context.Context, b broker.Broker, queue, worker string, now time.Time, ids []string) ([]broker.Job, error) {
 	var jobs []broker.NewJob
 	var made []broker.Ref
@@ -150,7 +150,7 @@ func (s *formState) lend(ctx context.Context, b broker.Broker, queue, worker str
 		n := len(ids) - len(held)
 		got, err := b.Claim(ctx, broker.ClaimRequest{Now: now, Worker: worker, Max: n, Queues: []broker.Share{{Queue: queue, Max: n}}})
 		if err != nil {
-			break // what the store answers to that is the rule's affair
+			break // the rule itself checks such an answer
 		}
 		held = append(held, got.Jobs...)
 	}
@@ -167,12 +167,12 @@ func (s *formState) lend(ctx context.Context, b broker.Broker, queue, worker str
 	return nil, err
 }
 
-// leave takes the companions' verdicts from an answer, and the companions that
-// are not done from the queue.
+// leave checks the companions' verdicts and removes them from the answer. It
+// deletes the companions that did not complete.
 func (s *formState) leave(ctx context.Context, b broker.Broker, with *companions, req broker.SettleRequest,
 	verdicts []broker.Verdict) ([]broker.Verdict, error) {
 	if len(verdicts) != len(req.Items) {
-		return verdicts, nil // the rule says so
+		return verdicts, nil // the rule reports it
 	}
 	own := len(req.Items) - len(with.after)
 	var left []broker.Ref

@@ -16,13 +16,13 @@ type Result string
 // How a rule can end.
 const (
 	Passed  Result = "pass"
-	Refused Result = "refused" // a declared limit, refused as cleanly as it must be
-	Absent  Result = "absent"  // the store has nothing that the rule is about
-	Skipped Result = "skipped" // the store could not be made
+	Refused Result = "refused" // the backend declares a limit, and its refusal was right
+	Absent  Result = "absent"  // the Store lacks a function that the rule needs
+	Skipped Result = "skipped" // the function that makes the store skipped the test
 	Failed  Result = "FAIL"
 )
 
-// Verdict is what one rule found.
+// Verdict is the result of one rule.
 type Verdict struct {
 	Rule    string `json:"rule"`
 	Section string `json:"section"`
@@ -32,10 +32,10 @@ type Verdict struct {
 	Seed    uint64 `json:"seed,omitempty"`    // JOBS_SEED of the last random calls, if the rule makes any
 }
 
-// Judge checks the rules with these IDs, or those of a group ("Lease/"), or
-// all when none are named, without a test around them. It is how the suite is
-// tested itself. The verdicts stand in the order of Rules; a name that means
-// no rule gets a failed one.
+// Judge checks rules without a test around them; the suite tests itself with it.
+// A name is the ID of a rule, or a group such as "Lease/"; without names, all
+// rules are checked. Verdicts come in the order of the names. A name that matches
+// no rule gets a failed verdict, and these come first.
 func Judge(newStore func(TB) *Store, rules ...string) []Verdict {
 	var chosen []Rule
 	var verdicts []Verdict
@@ -85,7 +85,7 @@ func judge(r Rule, newStore func(TB) *Store) (v Verdict) {
 	return v
 }
 
-// run checks one rule and tells v how it ended. It does not return when the
+// run checks one rule and stores in v how it ended. It does not return if the
 // rule fails.
 func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	tb.Helper()
@@ -114,7 +114,7 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	}
 }
 
-// run checks the rule on its store, and then the store as a whole.
+// run checks the rule on its store, then audits the store.
 func (c *check) run(check func(*check)) {
 	c.tb.Helper()
 	defer func() {
@@ -128,7 +128,7 @@ func (c *check) run(check func(*check)) {
 	c.that(c.calls.stack() == "", "a call of the backend\ngot  a panic\nwant an answer")
 }
 
-// judgeTB is the TB of a rule that no test runs.
+// judgeTB is the TB of a rule that Judge runs.
 type judgeTB struct {
 	name     string
 	ctx      context.Context
@@ -139,7 +139,7 @@ type judgeTB struct {
 	failed bool
 }
 
-// run calls f on a goroutine of its own, which FailNow can end.
+// run calls f on a new goroutine, which FailNow can end, and waits for it.
 func (t *judgeTB) run(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -159,7 +159,7 @@ func (t *judgeTB) Name() string             { return t.name }
 func (t *judgeTB) Context() context.Context { return t.ctx }
 func (t *judgeTB) Cleanup(f func())         { t.cleanups = append(t.cleanups, f) }
 
-// TempDir returns a new directory, which is removed after the rule.
+// TempDir returns a new directory that is removed after the rule.
 func (t *judgeTB) TempDir() string {
 	dir, err := os.MkdirTemp("", "conformance")
 	if err != nil {

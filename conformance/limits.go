@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// What a backend may decline, and how its refusal has to look: ErrUnsupported,
-// with nothing changed.
+// What a backend may decline. Its refusal must be ErrUnsupported, with nothing
+// changed.
 var (
 	unique = &limit{name: "NoUnique", declared: func(l broker.Limits) bool { return l.NoUnique }, refused: func(c *check) {
 		c.refuse(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0), broker.ErrUnsupported)
@@ -38,7 +38,7 @@ var (
 		c.real()
 		w := c.worker("w")
 		req := w.request(1)
-		req.Wait = broker.MaxWait // would outlast the rule
+		req.Wait = broker.MaxWait // longer than the rule may take
 		got, err := w.b.Claim(c.ctx, req)
 		c.ok("a claim with a wait, which is not waited", err)
 		c.same("jobs", len(got.Jobs), 0)

@@ -8,18 +8,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// model is a store in plain maps: what the contract says, in the simplest
-// words. Each of its steps is given a request and the answer of the store
-// under test, says what is wrong with the answer, and changes as the store must
-// have. Where the contract leaves a choice, the model follows the answer.
+// model is the contract as a store in plain maps. Each of its methods takes a
+// request and the answer of the store under test, returns what is wrong with the
+// answer, and changes the model as the store must have changed. Where the contract
+// leaves a choice, the model follows the answer.
 type model struct {
 	now    time.Time
 	queues map[string]*modelQueue
 	marks  map[string]*broker.Marked
-	turns  bool  // whether one handle alone claims, so that keys take turns
+	turns  bool  // one handle makes all claims, so that the turns of keys can be checked
 	count  int64 // of moments: even when a job became pending, odd in between
 
-	followed []*modelJob // in this call, the jobs that came after one that ended
+	followed []*modelJob // jobs that this call freed because the one before them ended
 }
 
 type modelQueue struct {
@@ -36,11 +36,11 @@ type modelQueue struct {
 type modelKey struct {
 	holder string
 	mode   broker.UniqueMode
-	end    time.Time // zero: with the job
+	end    time.Time // zero if the key ends with the job
 }
 
-// modelPast is an ID that is refused surely until the one time, and perhaps until
-// the other: but not to a job that comes back from a later epoch.
+// modelPast is a remembered ID. It is surely refused until one time, and perhaps
+// until another. A job that comes back with a later epoch is not refused.
 type modelPast struct {
 	surely, perhaps time.Time
 	left            int64  // the epoch at which the job left for elsewhere
@@ -54,16 +54,17 @@ type modelWorker struct {
 	verdicts []broker.Verdict // of that number
 }
 
-// modelJob is a job with its place in the order of its priority. When it became
-// pending is known exactly (first is last), or, for a job that fell due, as
-// between the first call that could see it and the first claim that must have.
+// modelJob is a job with its position in the order of its priority. The moment at
+// which it became pending lies between first and last: they are equal if it is
+// known exactly. For a job that fell due, first is the first call that could see
+// it, and last the first claim that must have seen it.
 type modelJob struct {
 	broker.Job
 	front       bool
-	loose       bool // it became pending as its key's head: where it would be without that is left open
+	loose       bool // it became pending as its key's head; its position is left open
 	first, last int64
 	ends        time.Time // of the record of a completed or cancelled job
-	unsure      bool      // held when it was due: perhaps as pending
+	unsure      bool      // held when it was due, so HeldFrom may be pending
 }
 
 const unseen = math.MaxInt64
@@ -78,7 +79,7 @@ func (m *model) queue(name string) *modelQueue {
 	return q
 }
 
-// pass moves time, and finds what fell due by it.
+// pass advances time, and finds the jobs that fall due.
 func (m *model) pass(d time.Duration) {
 	m.now = m.now.Add(d)
 	for _, q := range m.queues {
@@ -99,7 +100,7 @@ func (j *modelJob) ready(now time.Time) bool {
 	return j.State == broker.StatePending || j.waits() && !j.RunAt.After(now)
 }
 
-// before reports whether j certainly goes out before o.
+// before reports whether j must be claimed before o.
 func (j *modelJob) before(o *modelJob) bool {
 	switch {
 	case j.Priority != o.Priority:
@@ -109,12 +110,12 @@ func (j *modelJob) before(o *modelJob) bool {
 	case j.front || o.front:
 		return j.front && !o.front // the front has no order of its own
 	case j.waits() && o.waits():
-		return j.RunAt.Before(o.RunAt) && j.first <= o.first // or o may have been seen before j came
+		return j.RunAt.Before(o.RunAt) && j.first <= o.first // otherwise a call may have seen o before j was there
 	}
 	return j.last < o.first
 }
 
-// place tells a job's place in the line, for people.
+// place describes a job's position in its queue, for a failure.
 func (j *modelJob) place() string {
 	s := fmt.Sprintf("%s: %v, priority %d, front %t", j.ID, j.State, j.Priority, j.front)
 	if j.waits() {
@@ -123,21 +124,21 @@ func (j *modelJob) place() string {
 	return s + fmt.Sprintf(", pending since moment %d to %d", j.first, j.last)
 }
 
-// pending puts the job into the line, at the back or in front.
+// pending puts the job at the back or the front of its queue.
 func (m *model) pending(j *modelJob, front bool) {
 	m.count += 2
 	j.State, j.RunAt, j.front, j.first, j.last = broker.StatePending, time.Time{}, front, m.count, m.count
 }
 
-// wait makes the job due at a time.
+// wait makes the job due at at.
 func (m *model) wait(j *modelJob, state broker.State, at time.Time) {
 	j.State, j.RunAt, j.front, j.first, j.last = state, at, false, unseen, unseen
-	if !at.After(m.now) { // it comes with a time that has passed
+	if !at.After(m.now) { // it is due already
 		j.first = m.count + 1
 	}
 }
 
-// end takes a job into a final state, with all that follows from it.
+// end puts a job into a final state, with all consequences.
 func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
 	j.State, j.RunAt, j.Worker, j.Holder, j.HeldFrom, j.CancelRequested = state, time.Time{}, "", "", broker.StateNone, false
 	q.let(j)
@@ -152,7 +153,7 @@ func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
 	}
 }
 
-// keeps is the retention of a completed or cancelled job.
+// keeps returns the retention of a completed or cancelled job.
 func (q *modelQueue) keeps(j *modelJob) time.Duration {
 	if j.Retention > 0 {
 		return j.Retention
@@ -162,8 +163,8 @@ func (q *modelQueue) keeps(j *modelJob) time.Duration {
 
 const stays = math.MaxInt64
 
-// forget removes a record that is gone since some moment from then to now; left
-// is the epoch at which the job left for elsewhere, or stays.
+// forget removes a record that the store removed between since and now. left is
+// the epoch at which the job was moved to another store, or stays.
 func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) {
 	if j.Unique.Mode != window {
 		m.freeKey(q, j)
@@ -178,7 +179,7 @@ func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) 
 	}
 }
 
-// span is how long IDs are remembered.
+// span returns how long IDs are remembered.
 func (q *modelQueue) span() time.Duration {
 	if span := q.policy.DuplicateSpan; span > 0 {
 		return span
@@ -186,7 +187,7 @@ func (q *modelQueue) span() time.Duration {
 	return broker.DefaultDuplicateSpan
 }
 
-// freeKey frees a job's key, or gives it to the job behind.
+// freeKey frees a job's unique key, or gives it to the job behind.
 func (m *model) freeKey(q *modelQueue, j *modelJob) {
 	k := q.keys[j.Unique.Key]
 	if k.holder != j.ID {
@@ -199,7 +200,7 @@ func (m *model) freeKey(q *modelQueue, j *modelJob) {
 	}
 }
 
-// holder says which job holds a key.
+// holder returns the ID of the job that holds a unique key, or "".
 func (q *modelQueue) holder(key string, now time.Time) string {
 	k := q.keys[key]
 	if !k.end.IsZero() && !now.Before(k.end) {
@@ -216,7 +217,7 @@ func (m *model) hold(q *modelQueue, j *modelJob) {
 	q.keys[j.Unique.Key] = k
 }
 
-// depth says how many jobs count, at least and at most.
+// depth returns how many jobs count towards MaxDepth, at least and at most.
 func (q *modelQueue) depth(now time.Time) (least, most int64) {
 	for _, j := range q.jobs {
 		switch {
@@ -224,7 +225,7 @@ func (q *modelQueue) depth(now time.Time) (least, most int64) {
 			least++
 			most++
 		case j.State == broker.StateRetry && j.ready(now):
-			most++ // when some call has seen that it is due
+			most++ // counts once some call has seen that it is due
 		}
 	}
 	return least, most
@@ -240,7 +241,7 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		holder, unsure, met := "", false, meeting{}
 		known := q.remembered[n.ID]
 		if n.Restore != nil && n.Restore.Head.Epoch > known.left {
-			known = modelPast{} // it comes back
+			known = modelPast{} // the job comes back from another store
 		}
 		keyMost := q.policy.OfKey(q.flow.own[n.Body.Key]).MaxDepth
 		switch other := q.jobs[n.ID]; {
@@ -317,7 +318,7 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 	return nil
 }
 
-// answer compares an error with the one that the contract wants.
+// answer compares an error with the one that the contract requires.
 func answer(id string, got, want error) error {
 	if (want == nil) != (got == nil) || !isError(got, want) {
 		return fmt.Errorf("%s: error %v, want %v", id, got, want)

@@ -9,17 +9,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// modelFlow is what the model knows of a queue's keys, and of what its rates
-// counted. Rates are set when a sequence begins and stay: what one leaves to another
-// depends on when a store looked.
+// modelFlow is the model of a queue's keys and rates. Rates are set when a sequence
+// begins and do not change: how much a new rate takes over from the old one depends
+// on when a store last looked.
 type modelFlow struct {
 	own    map[string]broker.Policy
-	most   map[string]int64 // the highest weight that a key ever had: what it gained by that lasts
+	most   map[string]int64 // the highest weight that each key ever had, whose advantage lasts
 	heads  map[string]*modelJob
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
-	passed map[turnOf]map[string]int64 // how many jobs of other keys went while a key could start one
-	fresh  bool                        // the policy changed, and no claim has said since that nothing is left
+	passed map[turnOf]map[string]int64 // how many jobs of each other key were claimed while a key could start one
+	fresh  bool                        // the policy changed, and since then every claim has said More
 }
 
 // turnOf is a key that may start a job of a priority.
@@ -33,7 +33,7 @@ func newModelFlow() modelFlow {
 		passed: map[turnOf]map[string]int64{}}
 }
 
-// bucket is that of a key, as it is; free looks at copies.
+// bucket returns the bucket of a key itself; free works on a copy.
 func (f *modelFlow) bucket(key string) *broker.Bucket {
 	if f.ofKey[key] == nil {
 		f.ofKey[key] = new(broker.Bucket)
@@ -52,7 +52,7 @@ func (m *model) free(rate broker.Rate, b broker.Bucket) (free bool, next time.Ti
 	return n > 0, next
 }
 
-// full reports whether a queue may start nothing, and from when on if only time tells.
+// full reports whether a queue may start no job, and until when if only time ends that.
 func (m *model) full(q *modelQueue) (full bool, until time.Time) {
 	if most := q.policy.MaxActive; q.policy.Paused || most > 0 && int64(len(q.list(broker.StateActive))) >= most {
 		return true, until
@@ -61,7 +61,7 @@ func (m *model) full(q *modelQueue) (full bool, until time.Time) {
 	return !free, until
 }
 
-// block says why a key may start nothing, and until when if only time tells.
+// block returns why a key may start no job, and until when if only time ends that.
 func (m *model) block(q *modelQueue, key string) (why broker.Block, until time.Time) {
 	if key == "" {
 		return broker.BlockNone, until
@@ -86,7 +86,7 @@ func (m *model) block(q *modelQueue, key string) (why broker.Block, until time.T
 	return broker.BlockNone, time.Time{}
 }
 
-// startable are the jobs that a claim may give by the rules of their keys.
+// startable returns the ready jobs that the limits and the order of their keys allow.
 func (m *model) startable(q *modelQueue) (jobs []*modelJob) {
 	why := map[string]broker.Block{}
 	for _, j := range q.jobs {
@@ -100,7 +100,7 @@ func (m *model) startable(q *modelQueue) (jobs []*modelJob) {
 	return jobs
 }
 
-// start counts a job that a claim gives.
+// start counts a claimed job against the rates, and makes it its key's head.
 func (m *model) start(q *modelQueue, j *modelJob) {
 	j.loose = q.policy.Ordered != broker.OrderNone && j.Key != ""
 	if j.loose {
@@ -117,8 +117,8 @@ func (m *model) start(q *modelQueue, j *modelJob) {
 	}
 }
 
-// wait counts for whom a claim is a turn passed over: those keys that can start a
-// job, and could ever since. It forgets the others.
+// wait begins to count passes for the keys that can start a job now, and forgets
+// the counts of those that cannot.
 func (q *modelQueue) wait(startable []*modelJob) {
 	can := map[turnOf]bool{}
 	for _, j := range startable {
@@ -130,9 +130,9 @@ func (q *modelQueue) wait(startable []*modelJob) {
 	maps.DeleteFunc(q.flow.passed, func(t turnOf, _ map[string]int64) bool { return !can[t] })
 }
 
-// turn checks that a job may go before those of other keys that wait, and counts it. A
-// key waits for as many turns of another as that one ever weighed, for one to be in
-// step, and for one as rounding goes: where weights changed, passes are of the old ones.
+// turn checks that a job may be claimed before those of other waiting keys, and counts
+// it. Another key may pass a waiting one as often as the highest weight it ever had,
+// and twice more: once because keys need not be in step, and once for rounding.
 func (q *modelQueue) turn(j *modelJob) error {
 	for t, passed := range q.flow.passed {
 		if t.priority != j.Priority || t.key == j.Key {
@@ -148,15 +148,15 @@ func (q *modelQueue) turn(j *modelJob) error {
 	return nil
 }
 
-// let makes a job that ended its key's head no more; a dead one only as its queue's
-// order has it.
+// let ends a job's time as the head of its key. In a queue with OrderStop, a dead job
+// stays the head.
 func (q *modelQueue) let(j *modelJob) {
 	if q.flow.heads[j.Key] == j && (j.State != broker.StateDead || q.policy.Ordered != broker.OrderStop) {
 		delete(q.flow.heads, j.Key)
 	}
 }
 
-// reorder follows a change of the order of a queue.
+// reorder applies a change of a queue's order to the heads.
 func (q *modelQueue) reorder() {
 	for _, head := range q.flow.heads {
 		if q.policy.Ordered == broker.OrderNone || head.State == broker.StateDead {
@@ -168,7 +168,7 @@ func (q *modelQueue) reorder() {
 	}
 }
 
-// keyDepth is how many jobs count for the depth of a key.
+// keyDepth returns how many jobs count towards the depth of a key.
 func (q *modelQueue) keyDepth(key string) (n int64) {
 	for _, j := range q.jobs {
 		if j.Key == key && key != "" && !j.State.Final() && j.State != broker.StateActive {
@@ -178,8 +178,8 @@ func (q *modelQueue) keyDepth(key string) (n int64) {
 	return n
 }
 
-// opens is when a queue of which a claim has just got nothing may give something, by
-// time alone; zero for never. A claim is to have said so.
+// opens returns when a queue that has just given nothing may give a job by the mere
+// passing of time, or zero for never. A claim must report it as NextDue.
 func (m *model) opens(q *modelQueue) (first time.Time) {
 	full, at := m.full(q)
 	if full && at.IsZero() {
@@ -201,7 +201,7 @@ func (m *model) opens(q *modelQueue) (first time.Time) {
 	return first
 }
 
-// compareKeys compares what Keys shows.
+// compareKeys compares the answer of Keys with the model.
 func (m *model) compareKeys(q *modelQueue, got []broker.KeyInfo) error {
 	want := map[string]bool{}
 	for key := range q.flow.own {
@@ -250,7 +250,7 @@ func (m *model) compareKeys(q *modelQueue, got []broker.KeyInfo) error {
 	return nil
 }
 
-// rates gives a sequence's queues their rates, which stay.
+// rates sets the rates of a sequence's queues, which do not change later.
 func (s *sequence) rates() {
 	if s.limits.NoFlow {
 		return
@@ -279,7 +279,7 @@ func (s *sequence) rate() *broker.Rate {
 
 func (s *sequence) key() string { return fmt.Sprint("tenant", s.r.IntN(s.tenants)) }
 
-// limit is a limit, sometimes none.
+// limit returns a limit of at most most, or sometimes none.
 func (s *sequence) limit(most int) *int64 {
 	if s.chance(40) {
 		return new(int64(broker.NoLimit))
@@ -293,7 +293,7 @@ func (s *sequence) changeFlow() {
 		return
 	}
 	q := s.m.queue(s.name())
-	clear(q.flow.passed) // turns may begin anew, §34
+	clear(q.flow.passed) // turns may start again (§34)
 	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
 	switch s.r.IntN(6) {
@@ -336,7 +336,7 @@ func (s *sequence) changeFlow() {
 	s.same("policy of "+q.name, s.policy(req), q.policy)
 }
 
-// lookAtKeys compares what Keys shows of each queue.
+// lookAtKeys compares the keys of each queue with the model.
 func (s *sequence) lookAtKeys() {
 	s.tb.Helper()
 	if s.limits.NoFlow {

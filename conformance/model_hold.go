@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// takes says whether a new job needs room in the queue, and its unique key.
+// takes reports whether a new job needs room in the queue, and its unique key.
 func takes(n *broker.NewJob) (room, key bool) {
 	key = n.Body.Unique.Key != ""
 	if n.Restore == nil {
@@ -25,7 +25,7 @@ func takes(n *broker.NewJob) (room, key bool) {
 	return false, false
 }
 
-// restore gives a new job, which is pending or scheduled, its past.
+// restore gives a new job, which is pending or scheduled, its history.
 func (m *model) restore(q *modelQueue, j *modelJob, past *broker.Restored, at time.Time) {
 	j.Head = past.Head
 	j.Epoch++
@@ -57,7 +57,7 @@ func (m *model) restore(q *modelQueue, j *modelJob, past *broker.Restored, at ti
 	j.FinishedAt = time.Time{}
 }
 
-// move holds, lets go or edits a job; now is its state by the answer.
+// move holds, unholds or edits a job; now is its state according to the answer.
 func (m *model) move(j *modelJob, op broker.Operation, now broker.State) error {
 	switch {
 	case op.Kind == broker.OpEdit:
@@ -74,7 +74,7 @@ func (m *model) move(j *modelJob, op broker.Operation, now broker.State) error {
 	default:
 		j.Head = j.Head.Moved()
 		if j.unsure && now == broker.StatePending {
-			j.HeldFrom = broker.StatePending // when it was held, some call had seen that it was due
+			j.HeldFrom = broker.StatePending // some call had seen that it was due before it was held
 		}
 		from, at := j.HeldFrom, j.RunAt
 		j.Holder, j.HeldFrom, j.unsure = "", broker.StateNone, false
@@ -88,11 +88,11 @@ func (m *model) move(j *modelJob, op broker.Operation, now broker.State) error {
 	return nil
 }
 
-// holder is for whom a sequence holds jobs.
+// holder returns a random holder for held jobs.
 func (s *sequence) holder() string { return fmt.Sprint("move:", s.r.IntN(2)) }
 
-// restore copies a job to some queue, under its ID or another, and mostly deletes
-// the original, as a mover would.
+// restore copies a job to some queue, under its ID or another, and then mostly
+// deletes the original, as a mover does.
 func (s *sequence) restore() {
 	if s.limits.NoMove {
 		return

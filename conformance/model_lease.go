@@ -42,7 +42,7 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 			}
 		}
 		if full, _ := m.full(q); full || took == 0 && (most == 0 || got.More) {
-			continue // it may not have been looked at
+			continue // the claim may not have looked at this queue
 		}
 		for _, j := range q.jobs {
 			if j.ready(m.now) {
@@ -67,8 +67,8 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 	return answer("claim", err, want)
 }
 
-// within checks that an answer ends with the job that reaches its bytes, one of
-// each part where queues are asked apart (§13).
+// within checks that an answer ends with the job that reaches the limit of bytes.
+// Where each queue is asked by itself, each may add one job beyond it (§13).
 func within(most int, jobs []broker.Job, parts int) error {
 	size := 0
 	for i := range jobs {
@@ -80,7 +80,7 @@ func within(most int, jobs []broker.Job, parts int) error {
 	return nil
 }
 
-// give leases a job, if it is one that may go out next.
+// give leases a job, if it may be claimed next.
 func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 	j := q.jobs[got.ID]
 	if j == nil || !j.ready(m.now) || q.policy.Paused {
@@ -119,7 +119,7 @@ func (m *model) settled(req broker.SettleRequest, verdicts []broker.Verdict, err
 	if err != nil || len(verdicts) != len(req.Items) {
 		return fmt.Errorf("settle: %d verdicts and error %v, want %d", len(verdicts), err, len(req.Items))
 	}
-	first := make(map[*modelQueue]int64) // numbers before this request
+	first := make(map[*modelQueue]int64) // the worker's last number before this request
 	nth := make(map[*modelQueue]int)
 	for i, item := range req.Items {
 		q := m.queue(item.Job.Queue)
@@ -157,7 +157,7 @@ func (m *model) settled(req broker.SettleRequest, verdicts []broker.Verdict, err
 	return nil
 }
 
-// apply ends a lease, or keeps something under it.
+// apply applies an outcome to a leased job.
 func (m *model) apply(q *modelQueue, j *modelJob, o broker.Outcome, history int) broker.State {
 	if j.CancelRequested {
 		o = o.IfCancelRequested()

@@ -7,19 +7,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// What becomes of jobs that meet a held unique key.
-
-// meeting is what a new job finds that meets a held key.
+// meeting is what happens to a new job whose unique key is held.
 type meeting struct {
 	want   error // the refusal
 	holder string
-	into   *modelJob // it replaces this one
-	repeat bool      // and did so before
-	before string    // it is stored behind this one
+	into   *modelJob // the job that it replaces
+	repeat bool      // it has replaced that one before
+	before string    // the job behind which it is stored
 }
 
-// meet says what becomes of a job that meets a held key. It reports true if that
-// is to be stored.
+// meet decides what happens to a job whose key is held. It reports whether the job
+// is stored.
 func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored bool) {
 	u := n.Body.Unique
 	k := q.keys[u.Key]
@@ -39,7 +37,7 @@ func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored
 	return false
 }
 
-// behind is the job behind another one, or nil.
+// behind returns the job behind another one, or nil.
 func (q *modelQueue) behind(id string) *modelJob {
 	for _, j := range q.jobs {
 		if j.State == broker.StateWaiting && j.Holder == broker.Behind(id) {
@@ -49,8 +47,8 @@ func (q *modelQueue) behind(id string) *modelJob {
 	return nil
 }
 
-// replace gives a job what the handler of a new one would read, and perhaps its
-// time. A job that is due may have been seen to be: then the receipt says pending.
+// replace gives j the content of n, and with ConflictDebounce its time. If j is due
+// and some call has seen that, the receipt says pending.
 func (m *model) replace(q *modelQueue, n *broker.NewJob, j *modelJob, r *broker.Receipt) error {
 	j.CopyContent(&n.Body)
 	q.remembered[n.ID] = modelPast{surely: m.now.Add(q.span()), perhaps: m.now.Add(q.span()), left: stays, into: j.ID}
@@ -89,7 +87,7 @@ func (m *model) replace(q *modelQueue, n *broker.NewJob, j *modelJob, r *broker.
 	return nil
 }
 
-// park has a new job, which is pending or scheduled, wait behind an active one.
+// park puts a new job, which is pending or scheduled, behind an active one.
 func (m *model) park(q *modelQueue, j *modelJob, before string) {
 	j.HeldFrom, j.State, j.Holder = j.State, broker.StateWaiting, broker.Behind(before)
 	k := q.keys[j.Unique.Key]
@@ -97,7 +95,7 @@ func (m *model) park(q *modelQueue, j *modelJob, before string) {
 	q.keys[j.Unique.Key] = k
 }
 
-// follow puts a job that waited behind another one into the queue.
+// follow puts a job that was behind another one into the queue.
 func (m *model) follow(j *modelJob) {
 	from, at := j.HeldFrom, j.RunAt
 	j.Head, j.Holder, j.HeldFrom = j.Head.Moved(), "", broker.StateNone
@@ -107,8 +105,8 @@ func (m *model) follow(j *modelJob) {
 	m.followed = append(m.followed, j)
 }
 
-// inOneCall has f follow the answer to a call. Jobs that came into the queue in the
-// call, since another one ended, have no order among what else came in it.
+// inOneCall runs f, which applies the answer to a call. Jobs that follow one that
+// ended in the call have no order among the others that it made pending.
 func (m *model) inOneCall(f func() error) error {
 	begun := m.count + 1
 	m.followed = nil
@@ -121,7 +119,7 @@ func (m *model) inOneCall(f func() error) error {
 	return err
 }
 
-// conflict gives a job that is unique something else to do than to be refused.
+// conflict gives a unique job a conflict mode other than refusal.
 func (s *sequence) conflict(j *broker.NewJob) {
 	u := &j.Body.Unique
 	if u.Key == "" || s.limits.NoMove || s.chance(40) {

@@ -149,7 +149,7 @@ func (m *model) operated(op broker.Operation, results []broker.OperationResult) 
 			}
 			state := broker.StateScheduled
 			if j.State == broker.StateRetry && (!j.ready(m.now) || r.State == broker.StateRetry) {
-				state = broker.StateRetry // unless some call has seen that it is due
+				state = broker.StateRetry // it is pending if a call has seen that it is due
 			}
 			if m.pending(j, false); at.After(m.now) {
 				m.wait(j, state, at)
@@ -164,7 +164,7 @@ func (m *model) operated(op broker.Operation, results []broker.OperationResult) 
 	return nil
 }
 
-// allows says how an operation on a job must be answered.
+// allows returns the error and the holder with which an operation must be answered.
 func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch int64) (want error, holder string) {
 	if j == nil {
 		return broker.ErrNotFound, ""
@@ -199,7 +199,7 @@ func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch in
 	return nil, ""
 }
 
-// kept is the records that one retention bounds.
+// kept returns the records that one retention bounds, and that retention.
 func (q *modelQueue) kept(dead bool) ([]*modelJob, broker.Retention) {
 	jobs, r := append(q.list(broker.StateCompleted), q.list(broker.StateCancelled)...), q.policy.RetainCompleted
 	if dead {
@@ -209,7 +209,7 @@ func (q *modelQueue) kept(dead bool) ([]*modelJob, broker.Retention) {
 	return jobs, r
 }
 
-// lapses is when a record's time is over; zero for never.
+// lapses returns when a record's retention ends, or zero for never.
 func (q *modelQueue) lapses(j *modelJob) time.Time {
 	if j.State != broker.StateDead {
 		return j.ends
@@ -236,8 +236,8 @@ func (m *model) lapsed(q *modelQueue) bool {
 	return false
 }
 
-// prune removes what has lapsed. Of records that end at one instant, a bound by
-// count may remove any; present says which are still there.
+// prune removes records whose retention is over. Of records that ended at the same
+// instant, a bound by count may remove any; present reports which are still there.
 func (m *model) prune(q *modelQueue, present func(id string) bool) error {
 	for _, dead := range []bool{false, true} {
 		jobs, r := q.kept(dead)
@@ -253,7 +253,7 @@ func (m *model) prune(q *modelQueue, present func(id string) bool) error {
 		if r.Count == 0 || over <= 0 {
 			continue
 		}
-		bound := left[over-1].FinishedAt // what ended before goes, what ended then may
+		bound := left[over-1].FinishedAt // earlier records must go; those of this instant may
 		for _, j := range left {
 			if j.FinishedAt.Before(bound) || j.FinishedAt.Equal(bound) && !present(j.ID) {
 				m.forget(q, j, j.FinishedAt, stays)
@@ -274,7 +274,7 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 		m.marks[req.Name] = mark
 	}
 	if !m.now.Before(mark.Until) {
-		*mark = broker.Marked{Fence: mark.Fence} // the fence outlives the mark
+		*mark = broker.Marked{Fence: mark.Fence} // fences go on rising after the mark
 	}
 	last := mark.Fence
 	mine := mark.Held && mark.Owner == req.Owner && mark.Fence == req.Fence
@@ -311,7 +311,7 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 	return nil
 }
 
-// differs says how a job as the store shows it is not as the model has it.
+// differs returns an error if the store shows a job otherwise than the model.
 func (j *modelJob) differs(got *broker.Job) error {
 	state, runAt := j.State, j.RunAt
 	if j.waits() && got.State == broker.StatePending {
@@ -330,7 +330,8 @@ func (j *modelJob) differs(got *broker.Job) error {
 	return nil
 }
 
-// compare compares a whole queue: what is listed in each state, and the counts.
+// compare compares a queue with the model: the jobs listed in each state, and the
+// counts.
 func (m *model) compare(q *modelQueue, listed map[broker.State][]broker.Job, counts map[broker.State]int64) error {
 	seen := make(map[string]bool)
 	due := false

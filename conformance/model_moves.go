@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rest of a sequence's moves.
+// More moves of a sequence; the others are in rules_model.go.
 
 func (s *sequence) passTime() {
 	d := s.duration()
@@ -21,8 +21,8 @@ func (s *sequence) passTime() {
 
 func (s *sequence) renew() { s.renewOf(s.client(), s.chance(20)) }
 
-// renewOf renews a worker. One that some queue has ended retires in all of
-// them, as a server's would.
+// renewOf renews a worker. If it has ended in any queue, it retires in all of
+// them, as a server does.
 func (s *sequence) renewOf(w *modelClient, register bool) {
 	s.tb.Helper()
 	req := broker.RenewRequest{Now: s.m.now, Worker: w.id, Queues: s.names, Lease: lease, Register: register}
@@ -46,7 +46,7 @@ func (s *sequence) retireOf(w *modelClient) {
 
 func (s *sequence) reclaim() {
 	w := s.client()
-	if s.chance(70) { // or it may have run out itself
+	if s.chance(70) { // otherwise its own leases may have run out
 		if s.renewOf(w, false); !slices.Contains(s.workers, w) {
 			return
 		}
@@ -85,7 +85,7 @@ func (s *sequence) operate() {
 		if j := s.pick(s.m.queue(ref.Queue), op.Kind); j != nil && s.chance(80) {
 			ref.ID = j.ID
 			if s.chance(50) {
-				ref.Epoch = j.Epoch - int64(s.r.IntN(4)/3) // sometimes one that has passed
+				ref.Epoch = j.Epoch - int64(s.r.IntN(4)/3) // sometimes an earlier one
 			}
 		}
 		known := slices.ContainsFunc(op.Refs, func(r broker.Ref) bool { return r.ID == ref.ID && r.Queue == ref.Queue })
@@ -102,7 +102,7 @@ func (s *sequence) operate() {
 	s.agree(s.m.operate(op, results))
 }
 
-// pick is a job that an operation is likely to be about.
+// pick returns a job on which an operation of this kind is likely to succeed.
 func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
 	states := []broker.State{broker.StateDead}
 	switch kind {
@@ -118,7 +118,7 @@ func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
 	if len(jobs) == 0 {
 		return nil
 	}
-	slices.SortFunc(jobs, func(a, b *modelJob) int { // so that a seed says all
+	slices.SortFunc(jobs, func(a, b *modelJob) int { // so that a seed repeats the choice
 		if a.ID < b.ID {
 			return -1
 		}
@@ -129,7 +129,7 @@ func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
 
 func (s *sequence) changePolicy() {
 	q := s.m.queue(s.name())
-	clear(q.flow.passed) // turns may begin anew, §34
+	clear(q.flow.passed) // turns may start again (§34)
 	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
 	switch s.r.IntN(5) {
@@ -164,8 +164,8 @@ func (s *sequence) mark() {
 	s.agree(s.m.mark(req, got))
 }
 
-// pruneWhatLapsed prunes at once what may be gone, so that the model need not
-// know whether it is.
+// pruneWhatLapsed prunes records as soon as their time is over. From then on the
+// store may or may not have them, and the model would not know.
 func (s *sequence) pruneWhatLapsed() {
 	for _, name := range s.names {
 		q := s.m.queue(name)
@@ -187,7 +187,7 @@ func (s *sequence) pruneWhatLapsed() {
 	}
 }
 
-// look compares the whole store.
+// look compares the whole store with the model.
 func (s *sequence) look() {
 	s.tb.Helper()
 	for _, name := range s.names {

@@ -6,11 +6,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// modelTotals are what has happened in a queue, counted by what the heads of its
-// jobs say.
+// modelTotals counts what has happened in a queue, from the heads of its jobs.
 type modelTotals struct{ broker.Totals }
 
-// ended counts the end of a lease, or a Keep, by the heads before and after it.
+// ended counts the end of a lease, or a keep, from the heads before and after it.
 func (t *modelTotals) ended(kind broker.OutcomeKind, before, after *broker.Head) {
 	t.Failed += int64(after.Failures - before.Failures)
 	t.Crashed += int64(after.Crashes - before.Crashes)
@@ -28,7 +27,7 @@ func (t *modelTotals) ended(kind broker.OutcomeKind, before, after *broker.Head)
 	}
 }
 
-// took adds what an item that applied says of its run.
+// took adds the times that an accepted item reports of its run.
 func (t *modelTotals) took(item *broker.Settlement) {
 	if item.Waited > 0 {
 		t.Waits, t.WaitedMicros = t.Waits+1, t.WaitedMicros+item.Waited.Microseconds()
@@ -38,7 +37,7 @@ func (t *modelTotals) took(item *broker.Settlement) {
 	}
 }
 
-// agree compares what the store has counted.
+// agree compares the store's totals with the model.
 func (t *modelTotals) agree(queue string, got broker.Totals) error {
 	if got != t.Totals {
 		return fmt.Errorf("%s counts in all\n%+v\nwant\n%+v", queue, got, t.Totals)

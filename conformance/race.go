@@ -22,7 +22,7 @@ func (c *check) racingWorkers() [racers]*worker {
 	return workers
 }
 
-// addMany enqueues n plain jobs in one request.
+// addMany enqueues n jobs in one request.
 func (c *check) addMany(prefix string, n int) []string {
 	c.tb.Helper()
 	ids := make([]string, n)
@@ -33,12 +33,12 @@ func (c *check) addMany(prefix string, n int) []string {
 	return ids
 }
 
-// raced is how many jobs claims and operations race for.
+// raced is the number of jobs for which claims and operations race.
 const raced = 40
 
-// raceClaims operates on jobs one by one while they are claimed, and claims what
-// is left: it returns the jobs that were claimed, which are completed, and those
-// about which the operation was done.
+// raceClaims operates on jobs one by one while they are claimed, then claims the
+// rest. It returns the claimed jobs, which are completed, and the jobs on which the
+// operation succeeded.
 func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, done map[string]bool) {
 	c.tb.Helper()
 	ids := c.addMany("j", raced)
@@ -53,7 +53,7 @@ func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, 
 					return err
 				}
 				jobs = append(jobs, got.Jobs...)
-				runtime.Gosched() // a store in memory would let one party finish first
+				runtime.Gosched() // otherwise, with a store in memory, one party finishes before the other begins
 			}
 			return nil
 		}
@@ -78,7 +78,7 @@ func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, 
 	return claimed, done
 }
 
-// claimOr requires that each job is either claimed or has the operation done.
+// claimOr requires that each job is either claimed or operated on.
 func (c *check) claimOr(op broker.Operation) {
 	c.tb.Helper()
 	claimed, done := c.raceClaims(op)
@@ -103,7 +103,7 @@ func (c *check) enqueueAtOnce(handles [3]broker.Broker, job func(i int) broker.N
 	return receipts
 }
 
-// oneAccepted requires that one of the receipts is, and that the others name it.
+// oneAccepted requires that one receipt is accepted and that the others name its job.
 func (c *check) oneAccepted(receipts []broker.Receipt) (winner int) {
 	c.tb.Helper()
 	winner = -1

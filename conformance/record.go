@@ -12,10 +12,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// kept is how many calls a failure shows.
+// kept is the number of calls that a failure shows.
 const kept = 30
 
-// history is what was lately asked of a store, over all its handles.
+// history records the last calls of a store, over all its handles.
 type history struct {
 	start    time.Time
 	seed     uint64 // of a random sequence, or zero
@@ -25,9 +25,9 @@ type history struct {
 	handles  int
 	sends    int
 	sent     map[string]bool // by queue and ID
-	racing   bool            // callers that do not know of each other send the same IDs
+	racing   bool            // independent callers send the same IDs
 	panicked string          // the first panic of the backend, with its stack
-	late     bool            // what is sent is a first send that comes after its own repeat
+	late     bool            // jobs now sent are first sends that arrive after their own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -79,8 +79,7 @@ func (h *history) record(b broker.Broker) broker.Broker {
 	return r
 }
 
-// recorder notes each call and its answer. It shows IDs, states and sizes,
-// never payloads.
+// recorder records each call and its answer, without payloads.
 type recorder struct {
 	broker.Broker
 	h      *history
@@ -88,8 +87,8 @@ type recorder struct {
 }
 
 // freshen sets FirstSend of jobs that are sent for the first time, as clients do
-// for the IDs that they generate, except in every fourth call: a store may have a
-// fast path for such jobs, and keeps the same promises on both.
+// for the IDs that they generate. It leaves out every fourth call: a store may have
+// a fast path for first sends, and must keep the same promises on both paths.
 func (h *history) freshen(jobs []broker.NewJob) []broker.NewJob {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +129,7 @@ func (r *recorder) caught(err *error) {
 	}
 }
 
-// around makes a call and notes what it was and what it answered.
+// around makes a call and records it with its answer.
 func (r *recorder) around(ctx context.Context, c *broker.Call, next func(context.Context) error) (err error) {
 	defer r.caught(&err)
 	if req, ok := c.Request.(*broker.EnqueueRequest); ok {
@@ -143,7 +142,7 @@ func (r *recorder) around(ctx context.Context, c *broker.Call, next func(context
 	return err
 }
 
-// describe says what a call was and what it answered.
+// describe returns the time and the text under which a call is recorded.
 func describe(c *broker.Call) (now time.Time, text string) {
 	switch req := c.Request.(type) {
 	case *broker.EnqueueRequest:
@@ -196,7 +195,7 @@ func describe(c *broker.Call) (now time.Time, text string) {
 	return now, ""
 }
 
-// named says whose policy a request is about, and what it changes.
+// named returns the queue and key of a policy request, and what it changes.
 func named(req *broker.PolicyRequest) string {
 	name := req.Queue
 	if req.Key != "" {
@@ -208,7 +207,7 @@ func named(req *broker.PolicyRequest) string {
 	return name
 }
 
-// rulesOf shows the rules of a policy that are set.
+// rulesOf formats the rules of a policy that are set.
 func rulesOf(p *broker.Policy) string {
 	var parts list
 	for _, r := range broker.Rules() {
@@ -308,7 +307,7 @@ func jobList(jobs []broker.Job) string {
 	return parts.String()
 }
 
-// list joins a few parts and counts the rest.
+// list joins the first parts and counts the rest.
 type list struct {
 	shown []string
 	more  int

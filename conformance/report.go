@@ -19,7 +19,7 @@ type Report struct {
 	Verdicts []Verdict `json:"verdicts"` // sorted by rule
 }
 
-// collector makes a report while rules run in parallel.
+// collector gathers a report from rules that run in parallel.
 type collector struct {
 	mu sync.Mutex
 	Report

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group make random calls and compare each answer, and every
-// few calls the whole store, with the model.
+// The rules of this group make random calls. They compare each answer with the
+// model, and every few calls the whole store.
 var modelRules = []Rule{
 	{"Model/OneQueue", "§26", "Whatever is asked of a queue, in whatever order, every answer is what the contract says.", nil,
 		func(c *check) {
@@ -33,20 +33,20 @@ var modelRules = []Rule{
 		}},
 }
 
-// Without JOBS_STRESS a rule runs so many sequences, or as many as it can in so
-// long: one alone misses too much, and more would make the suite slow.
+// Without JOBS_STRESS, a rule runs this number of sequences, or as many as it can in
+// this time: fewer miss too much, and more make the suite slow.
 const (
 	sequencesAtLeast = 20
 	sequencesFor     = 2 * time.Second
 )
 
-// stressing is how long random and concurrent rules go on at least.
+// stressing is how long random and concurrent rules run at least.
 var stressing = func() time.Duration {
-	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // unset or not a duration: no longer than by default
+	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // zero if it is unset or not a duration
 	return d
 }()
 
-// seed is JOBS_SEED, or new; every rule makes its own of it.
+// seed returns JOBS_SEED, or a new seed if that is unset.
 func (c *check) seed() uint64 {
 	seed, err := strconv.ParseUint(os.Getenv("JOBS_SEED"), 10, 64)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *check) seed() uint64 {
 	return seed
 }
 
-// seeded logs a seed before it is used, and makes a failure show it.
+// seeded logs a seed before its use, and has a failure show it.
 func (c *check) seeded(seed uint64) {
 	c.tb.Logf("JOBS_SEED=%d", seed)
 	c.calls.seed, c.verdict.Seed = seed, seed
@@ -81,7 +81,7 @@ func (c *check) runs(steps int, sequence func(seed uint64) *sequence) {
 	}
 }
 
-// sequence makes random calls on a store and the same on the model.
+// sequence makes random calls on a store, and applies them to the model.
 type sequence struct {
 	*check
 	m       *model
@@ -92,10 +92,10 @@ type sequence struct {
 	workers []*modelClient
 	all     []broker.Broker // the handles
 
-	tenants, keyed int // how many keys there are, and how many jobs of a hundred have one
+	tenants, keyed int // the number of keys, and the percentage of jobs that have one
 }
 
-// modelClient is a worker with what it knows: leases it has, or had.
+// modelClient is a worker with the leases that it has, or had.
 type modelClient struct {
 	id     string
 	known  []broker.Job
@@ -117,7 +117,7 @@ func newSequence(c *check, seed uint64, queues int) *sequence {
 
 func (s *sequence) run(steps int) {
 	s.tb.Helper()
-	for _, name := range s.names { // a queue exists before anything is asked of it
+	for _, name := range s.names { // the queues must exist before other calls
 		s.enqueueJobs(s.newJob(name))
 	}
 	s.rates()
@@ -149,7 +149,7 @@ func (s *sequence) run(steps int) {
 	s.look()
 }
 
-// agree ends the rule when the store and the model do not.
+// agree ends the rule if the store and the model differ.
 func (s *sequence) agree(err error) {
 	s.tb.Helper()
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *sequence) client() *modelClient {
 	return s.workers[s.r.IntN(len(s.workers))]
 }
 
-// newJob is a random job, sometimes with an ID that exists or existed.
+// newJob returns a random job, sometimes with an ID that exists or existed.
 func (s *sequence) newJob(queue string) broker.NewJob {
 	s.ids++
 	j := s.job(fmt.Sprint("j", s.ids))
@@ -206,7 +206,7 @@ func (s *sequence) newJob(queue string) broker.NewJob {
 	return j
 }
 
-// duration is from zero to a minute, often so short that order is at stake.
+// duration returns zero to a minute, often so short that it affects the order.
 func (s *sequence) duration() time.Duration {
 	switch s.r.IntN(4) {
 	case 0:
@@ -245,7 +245,7 @@ func (s *sequence) claim() {
 	w.known = append(w.known, got.Jobs...)
 }
 
-// bytes bounds an answer: mostly by the default, else by a job or a few.
+// bytes returns a bound for an answer: mostly the default, else one job or a few.
 func (s *sequence) bytes() int {
 	if s.chance(70) {
 		return 0
@@ -253,8 +253,7 @@ func (s *sequence) bytes() int {
 	return 1 + s.r.IntN(100)
 }
 
-// outcomes is a settle of some of what a worker knows, which it may not hold
-// any more.
+// outcomes returns a settle of some jobs that a worker knows, but may no longer hold.
 func (s *sequence) outcomes(w *modelClient) broker.SettleRequest {
 	w.number++
 	req := broker.SettleRequest{Now: s.m.now, Worker: w.id, Number: w.number, History: s.r.IntN(3)}
@@ -265,7 +264,7 @@ func (s *sequence) outcomes(w *modelClient) broker.SettleRequest {
 		switch item := &req.Items[len(req.Items)-1]; {
 		case s.chance(20):
 			k := s.kept()
-			item.Outcome, w.known[i].Kept = broker.Keep(k), &k // what later outcomes leave
+			item.Outcome, w.known[i].Kept = broker.Keep(k), &k // later outcomes apply to a head that has it
 		case s.chance(90):
 			w.known = append(w.known[:i:i], w.known[i+1:]...)
 		}
@@ -304,12 +303,12 @@ func (s *sequence) ending(delay time.Duration, f broker.Failure) broker.Outcome 
 	return broker.Complete([]byte(fmt.Sprint(s.r.IntN(100))))
 }
 
-// spent is how long something took, or that it does not count.
+// spent returns how long something took; zero does not count.
 func (s *sequence) spent() time.Duration {
 	return time.Duration(max(s.r.IntN(100_000)-30_000, 0)) * time.Microsecond
 }
 
-// kept is something random to keep, or nothing.
+// kept returns random data to keep, or none.
 func (s *sequence) kept() (k broker.Kept) {
 	if s.chance(60) {
 		k.Checkpoint = []byte(fmt.Sprint("checkpoint ", s.r.IntN(100)))

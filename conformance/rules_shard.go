@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group are about what several stores keep together. A backend with
-// one store keeps it too.
+// These rules must hold over all the stores of a backend together, and also for a
+// backend with one store.
 var shardRules = []Rule{
 	{"Shard/LimitsOfAQueueHold", "§44", "Over however many stores a queue is spread, together they never exceed a limit of the queue.", flow,
 		func(c *check) {

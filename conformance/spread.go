@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ofOneStore reports whether a rule says what only one store can keep, or takes it
-// for granted: which of several jobs a claim takes, in what order keys have turns, how
-// much one call gives, and what a whole queue is limited to. A backend that spreads a
-// queue over several stores keeps it in each.
+// ofOneStore reports whether a rule states or assumes what only a single store can
+// keep: which of several jobs a claim takes, the order of turns, how much one call
+// gives, and the limits of a whole queue. A backend that spreads a queue over several
+// stores keeps it within each of them.
 func ofOneStore(r Rule) bool {
 	_, name, _ := strings.Cut(r.ID, "/")
 	return slices.Contains(oneStoreGroups, r.Group()) || slices.Contains(strings.Fields(oneStore[r.Group()]), name)
@@ -16,7 +16,7 @@ func ofOneStore(r Rule) bool {
 
 var oneStoreGroups = []string{"Order", "Turn", "Limit", "Model"}
 
-// oneStore are the names of the others, by their groups.
+// oneStore has the rules of the other groups, by group.
 var oneStore = map[string]string{
 	"Bound":   "EnqueueTakesTheLargestBatch PagesGoOnFromAJobThatIsGone",
 	"Claim":   "EndsWithItsBytes EndsWithItsBytesOfDueJobs GivesAJobOnce RepeatedSettleIsNotRepeated ServesSharesInOrder",

@@ -6,25 +6,25 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The steps that rules are written in: each is one call (or a short loop of
-// calls, where the contract lets a backend do a part at a time) whose answer
-// is checked for form.
+// Rules are written in the steps below. Each makes one call, or a short loop of
+// calls where the contract lets a backend do a part at a time, and checks that the
+// answer is well formed.
 
-// job is a plain job of the rule's queue; a rule changes what it is about.
+// job returns a job of the rule's queue, without options that a rule can add.
 func (c *check) job(id string) broker.NewJob {
 	return broker.NewJob{Queue: c.q, ID: id, Body: broker.Body{
 		Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3,
 	}}
 }
 
-// uniqueJob is a job that holds a unique key.
+// uniqueJob returns a job with a unique key.
 func (c *check) uniqueJob(id, key string, mode broker.UniqueMode, ttl time.Duration) broker.NewJob {
 	j := c.job(id)
 	j.Body.Unique = broker.Unique{Key: key, Mode: mode, TTL: ttl}
 	return j
 }
 
-// enqueue asks for jobs and returns a receipt for each.
+// enqueue sends jobs and returns a receipt for each.
 func (c *check) enqueue(jobs ...broker.NewJob) []broker.Receipt {
 	c.tb.Helper()
 	receipts, err := c.b.Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: jobs})
@@ -33,8 +33,7 @@ func (c *check) enqueue(jobs ...broker.NewJob) []broker.Receipt {
 	return receipts
 }
 
-// late is enqueue of jobs sent for the first time, that comes to the store
-// after its own repeat.
+// late enqueues jobs as a first send that reaches the store after its own repeat.
 func (c *check) late(jobs ...broker.NewJob) []broker.Receipt {
 	c.tb.Helper()
 	c.calls.setLate(true)
@@ -42,7 +41,7 @@ func (c *check) late(jobs ...broker.NewJob) []broker.Receipt {
 	return c.enqueue(jobs...)
 }
 
-// accept enqueues jobs all of which must be accepted.
+// accept enqueues jobs, all of which must be accepted.
 func (c *check) accept(jobs ...broker.NewJob) {
 	c.tb.Helper()
 	for i, r := range c.enqueue(jobs...) {
@@ -58,7 +57,7 @@ func (c *check) refuse(job broker.NewJob, target error) broker.Receipt {
 	return r
 }
 
-// add enqueues plain jobs.
+// add enqueues jobs without options.
 func (c *check) add(ids ...string) {
 	c.tb.Helper()
 	jobs := make([]broker.NewJob, len(ids))
@@ -68,7 +67,7 @@ func (c *check) add(ids ...string) {
 	c.accept(jobs...)
 }
 
-// find looks at one job of the rule's queue; nil when there is none.
+// find returns one job of the rule's queue, or nil if there is none.
 func (c *check) find(id string) *broker.Job {
 	c.tb.Helper()
 	return c.findIn(c.q, id)
@@ -87,7 +86,7 @@ func (c *check) findIn(queue, id string) *broker.Job {
 	return &page.Jobs[0]
 }
 
-// must is find of a job that has to be there, in this state.
+// must returns a job, which has to exist in this state.
 func (c *check) must(id string, state broker.State) *broker.Job {
 	c.tb.Helper()
 	j := c.find(id)
@@ -108,7 +107,7 @@ func (c *check) gone(id string) {
 	}
 }
 
-// list returns every job that matches, over all pages, each once.
+// list returns every matching job once, over all pages.
 func (c *check) list(q broker.Query) []broker.Job {
 	c.tb.Helper()
 	q.Now = c.now
@@ -137,7 +136,7 @@ func (c *check) list(q broker.Query) []broker.Job {
 	return nil
 }
 
-// queue describes one queue, which must be known.
+// queue returns the description of a queue, which must be known.
 func (c *check) queue(name string) broker.QueueInfo {
 	c.tb.Helper()
 	reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: []string{name}, Workers: true})
@@ -148,7 +147,7 @@ func (c *check) queue(name string) broker.QueueInfo {
 	return reply.Queues[0]
 }
 
-// operate applies a decision to jobs of the rule's queue, at whatever epoch.
+// operate applies an operation to jobs of the rule's queue, at any epoch.
 func (c *check) operate(op broker.Operation, ids ...string) []broker.OperationResult {
 	c.tb.Helper()
 	op.Now = c.now
@@ -166,7 +165,7 @@ func (c *check) operate(op broker.Operation, ids ...string) []broker.OperationRe
 	return results
 }
 
-// decide is operate where every job must allow it.
+// decide applies an operation that every job must allow.
 func (c *check) decide(kind broker.OperationKind, ids ...string) {
 	c.tb.Helper()
 	for _, r := range c.operate(broker.Operation{Kind: kind}, ids...) {
@@ -190,7 +189,7 @@ func (c *check) pause(queue string, paused bool) {
 	c.policy(broker.PolicyRequest{Queue: queue, Paused: &paused})
 }
 
-// prune prunes until nothing is left to prune, and adds up.
+// prune prunes until nothing is left, and returns the sums.
 func (c *check) prune() broker.Pruned {
 	c.tb.Helper()
 	var sum broker.Pruned

@@ -14,10 +14,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// stress lets producers, workers that die, reclaimers and an operator loose on
-// one queue over three handles, in virtual time that all of them move, and
-// keeps a ledger of what each was told. While stressing it goes on, each time
-// with a queue of its own. With bad, most of the parties are on a bad network.
+// stress runs producers, workers that die, reclaimers and an operator on one queue
+// over three handles, in virtual time that all of them advance, and keeps a ledger
+// of the answers that each received. It repeats for the time of stressing, each time
+// with a new queue. With bad, most of the parties are on a bad network.
 func stress(c *check, bad bool) {
 	handles, start := c.handles(), c.now
 	for seed, end := c.seed(), time.Now().Add(stressing); ; seed++ {
@@ -29,7 +29,7 @@ func stress(c *check, bad bool) {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			b := handles[i%3]
 			if bad && i%3 > 0 {
-				b = onABadNetwork(b, seed+uint64(i)) // its own: what goes wrong for one party must not depend on the others
+				b = onABadNetwork(b, seed+uint64(i)) // one for each party, so that its faults do not depend on the others
 			}
 			switch i {
 			case 0, 1:
@@ -46,7 +46,7 @@ func stress(c *check, bad bool) {
 	}
 }
 
-// ledger is what callers were told.
+// ledger records the answers that callers received.
 type ledger struct {
 	*check
 	passed atomic.Int64 // virtual time since the start
@@ -59,15 +59,15 @@ type ledger struct {
 	newest   map[string]int64 // the epoch of the newest lease of a job
 }
 
-// entry is one job. It certainly held its key from alive, the moment after its
-// enqueue, to ending, the moment before the call that ended it, if any.
+// entry is one job. It certainly held its unique key from alive, the moment after
+// its enqueue, until ending, the moment before the call that ended it, if any.
 type entry struct {
 	key           string
 	alive, ending int64
 	deleted       bool
 }
 
-// turns is how often each party acts.
+// turns is the number of times that each party acts.
 const turns = 40
 
 func (l *ledger) time() time.Time { return l.now.Add(time.Duration(l.passed.Load())) }
@@ -107,7 +107,7 @@ func (l *ledger) produce(b broker.Broker, r *rand.Rand, who int) error {
 	return nil
 }
 
-// work claims, settles, reclaims, and dies now and then without a word.
+// work claims, settles and reclaims, and sometimes dies without retiring.
 func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 	for life, turn := 0, 0; turn < turns; life++ {
 		w := &worker{c: l.check, b: b, id: fmt.Sprintf("w%d-%d", who, life), queues: []string{l.q}}
@@ -134,9 +134,9 @@ func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 			held = append(held, got.Jobs...)
 			l.leased(got.Jobs)
 			l.passed.Add(int64(time.Duration(r.IntN(12)) * time.Second))
-			runtime.Gosched() // a store in memory would let one party run alone
+			runtime.Gosched() // otherwise, with a store in memory, one party runs alone
 			if err != nil || r.IntN(12) == 0 {
-				break // somebody found that it ran out, or it dies; it may settle once more
+				break // its leases ran out, or it dies; it may settle once more
 			}
 			if r.IntN(2) == 0 { // otherwise it holds them a while, and may lose them
 				if err := l.settleSome(w, r, held); err != nil {
@@ -212,7 +212,7 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 	return nil
 }
 
-// decideAt cancels, deletes, redrives and reschedules whatever it meets.
+// decideAt cancels, deletes, redrives and reschedules random jobs.
 func (l *ledger) decideAt(b broker.Broker, r *rand.Rand) error {
 	for range turns {
 		l.mu.Lock()
@@ -242,7 +242,7 @@ func (l *ledger) decideAt(b broker.Broker, r *rand.Rand) error {
 		}
 		e.deleted = e.deleted || kind == broker.OpDelete
 		if kind == broker.OpRedrive {
-			e.key = "" // it may have had its key twice, and not in between
+			e.key = "" // it may have held its key twice, but not in between
 		}
 		l.mu.Unlock()
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// stressed are the limits of a stressed queue; changes of its policy go below these and
-// back. In one round it is what is active that keeps jobs back most, in the other rates.
+// stressed are the limits of a stressed queue; changes of its policy never go above
+// them. In one round mostly MaxActive keeps jobs back, in the other the rates.
 type stressed struct {
 	active, keyActive int64
 	rate, keyRate     broker.Rate
@@ -26,9 +26,9 @@ var stresses = []stressed{
 
 const stressLease = 150 * time.Millisecond
 
-// stressLimits lets workers that die, reclaimers on a bad network, a producer and an
-// operator who changes policies loose on a queue with limits, by the store's own clock,
-// and checks what was told of each start. Each round has a queue of its own.
+// stressLimits runs workers that die, reclaimers on a bad network, a producer and an
+// operator who changes policies on a queue with limits, by the store's own clock. It
+// checks every answer that starts jobs. Each round has a queue of its own.
 func stressLimits(c *check) {
 	c.real()
 	handles := c.handles()
@@ -56,8 +56,9 @@ func stressLimits(c *check) {
 	}
 }
 
-// limitLedger is what workers were told: which jobs are certainly active, by their
-// keys, and when the jobs of each key, or of all under "all", started.
+// limitLedger records the answers that workers received: active has the keys of the
+// jobs that are certainly active; starts has when jobs started, by "key " and the
+// key, and of all jobs under "all".
 type limitLedger struct {
 	*check
 	most     stressed
@@ -89,8 +90,8 @@ func (l *limitLedger) produce(b broker.Broker, r *rand.Rand) error {
 	return nil
 }
 
-// operateAt pauses and resumes a key, lowers limits and raises them, and looks at what
-// is active.
+// operateAt pauses and resumes a key, lowers and raises limits, and checks how many
+// jobs are active.
 func (l *limitLedger) operateAt(b broker.Broker, r *rand.Rand) error {
 	for !l.produced.Load() {
 		for _, req := range []broker.PolicyRequest{{Key: "big", Paused: new(r.IntN(2) == 0)}, {MaxActive: new(l.most.active - r.Int64N(4))},
@@ -121,7 +122,7 @@ func (l *limitLedger) operateAt(b broker.Broker, r *rand.Rand) error {
 	return nil
 }
 
-// work claims, settles, reclaims, and dies now and then without a word.
+// work claims, settles and reclaims, and sometimes dies without retiring.
 func (l *limitLedger) work(b broker.Broker, r *rand.Rand, who int) error {
 	for life := 0; !l.produced.Load(); life++ {
 		w := &worker{c: l.check, b: b, id: fmt.Sprintf("w%d-%d", who, life), queues: []string{l.q}}
@@ -134,7 +135,7 @@ func (l *limitLedger) work(b broker.Broker, r *rand.Rand, who int) error {
 			if err == nil {
 				err = l.started(got)
 			} else if !broker.MayHaveApplied(err) {
-				break // somebody found that it ran out
+				break // its leases ran out
 			}
 			if err != nil {
 				return err
@@ -165,7 +166,7 @@ func (l *limitLedger) work(b broker.Broker, r *rand.Rand, who int) error {
 	return nil
 }
 
-// started notes what a claim gave.
+// started records the jobs that a claim gave.
 func (l *limitLedger) started(got broker.Claimed) error {
 	l.mu.Lock()
 	for _, j := range got.Jobs {
@@ -176,8 +177,8 @@ func (l *limitLedger) started(got broker.Claimed) error {
 	return l.certain(got.Jobs)
 }
 
-// certain notes jobs that are active until their holder settles them, and checks that
-// there are not too many.
+// certain records jobs that are active until their worker settles them, and checks
+// that there are not too many.
 func (l *limitLedger) certain(jobs []broker.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +200,7 @@ func (l *limitLedger) certain(jobs []broker.Job) error {
 	return nil
 }
 
-// ending forgets jobs that a settle under way may have ended.
+// ending forgets jobs that the settle now sent may end.
 func (l *limitLedger) ending(jobs []broker.Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,11 +226,12 @@ func (l *limitLedger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) err
 	return err
 }
 
-// close drains the queue, and checks the starts and that no room is lost.
+// close drains the queue, checks the rates of all starts, and checks that no room
+// was lost.
 func (l *limitLedger) close() {
 	c := l.check
 	c.tb.Helper()
-	<-time.After(stressLease + 10*time.Millisecond) // until the last worker has run out
+	<-time.After(stressLease + 10*time.Millisecond) // until the leases of all workers have run out
 	w := c.worker(fmt.Sprint("last of ", c.q))
 	for end := time.Now().Add(patience); ; {
 		reclaimed := w.reclaim(100)
@@ -257,7 +259,7 @@ func (l *limitLedger) close() {
 		rate := l.most.rate
 		switch what {
 		case "key ":
-			continue // jobs without a key have no rate of a key
+			continue // KeyRate does not apply to jobs without a key
 		case "all":
 		default:
 			rate = l.most.keyRate

@@ -9,7 +9,7 @@ import (
 // lease is how long a rule's workers hold their jobs without renewing.
 const lease = 30 * time.Second
 
-// worker is one run of a server process, on a handle.
+// worker is one run of a server, on a handle.
 type worker struct {
 	c      *check
 	b      broker.Broker
@@ -18,8 +18,8 @@ type worker struct {
 	number int64
 }
 
-// worker registers a worker on the first handle, for the rule's queue when
-// none is named.
+// worker registers a worker on the first handle, for the rule's queue if none is
+// named.
 func (c *check) worker(id string, queues ...string) *worker {
 	c.tb.Helper()
 	return c.workerOn(c.b, id, queues...)
@@ -50,7 +50,7 @@ func (w *worker) renew() broker.Renewed {
 	return w.renewAs(lease, false)
 }
 
-// request is a claim of up to n jobs of each of the worker's queues in order.
+// request returns a claim of up to n jobs, from the worker's queues in order.
 func (w *worker) request(n int) broker.ClaimRequest {
 	req := broker.ClaimRequest{Now: w.c.now, Worker: w.id, Max: n}
 	for _, q := range w.queues {
@@ -59,7 +59,7 @@ func (w *worker) request(n int) broker.ClaimRequest {
 	return req
 }
 
-// claim claims until it has n jobs or there are no more.
+// claim claims until it has n jobs or no more are left.
 func (w *worker) claim(n int) []broker.Job {
 	w.c.tb.Helper()
 	var jobs []broker.Job
@@ -78,7 +78,8 @@ func (w *worker) claim(n int) []broker.Job {
 	return jobs
 }
 
-// claimed requires that what a claim or a reclaim gave are leases of w.
+// claimed requires that a claim or reclaim gave at most so many jobs, all leased
+// to w.
 func (c *check) claimed(w *worker, got broker.Claimed, most int) {
 	c.tb.Helper()
 	if len(got.Jobs) > most {
@@ -99,7 +100,7 @@ func (w *worker) take(ids ...string) []broker.Job {
 	return jobs
 }
 
-// one claims one job, which must be this.
+// one claims one job, which must have this ID.
 func (w *worker) one(id string) *broker.Job {
 	w.c.tb.Helper()
 	return &w.take(id)[0]
@@ -172,7 +173,7 @@ func (w *worker) retire() broker.Retired {
 	return r
 }
 
-// reclaim takes over up to n jobs of workers that ran out.
+// reclaim takes over up to n jobs of workers whose leases ran out.
 func (w *worker) reclaim(n int) []broker.Job {
 	w.c.tb.Helper()
 	var jobs []broker.Job
@@ -191,8 +192,8 @@ func (w *worker) reclaim(n int) []broker.Job {
 	return jobs
 }
 
-// runOut lets so much time pass that every lease has run out, except those of
-// the workers named, which renew.
+// runOut advances time until every lease has run out, except those of the live
+// workers, which renew.
 func (c *check) runOut(live ...*worker) {
 	c.tb.Helper()
 	c.pass(lease / 2)

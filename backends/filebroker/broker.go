@@ -17,18 +17,19 @@ type inner = broker.Broker
 // Broker is a handle on a file; it implements [broker.Broker]. All methods may be
 // called concurrently.
 type Broker struct {
-	inner // a handle on the memory, whose answers wait for the disk
+	inner // a handle on the store in memory, whose answers wait for the disk
 	file  *file
 	leave func() error
 }
 
-// Open opens the store in a file, and makes the file, which only its owner can read, if
-// there is none. It takes as long as reading the whole file.
+// Open opens the store in a file. If there is none, it creates one that only its owner
+// can read. It takes as long as reading the whole file.
 //
-// Within a process each Open of a file gives another handle on one store. While another
-// process has the file open, the error is [broker.ErrUnavailable], at once. A damaged file,
-// and one that is none of this package, are [broker.ErrMalformed]; a file of a newer
-// version is [broker.ErrNewerForm]. Other errors are those of the file system.
+// Within a process, each Open of a file gives another handle on one store. While another
+// process has the file open, the error is [broker.ErrUnavailable], at once. It is
+// [broker.ErrMalformed] for a damaged file or one of another program, and
+// [broker.ErrNewerForm] for a file of a newer version. Other errors are those of the file
+// system.
 func Open(path string) (*Broker, error) { return open(path, false) }
 
 func open(path string, noSync bool) (*Broker, error) {
@@ -41,8 +42,8 @@ func open(path string, noSync bool) (*Broker, error) {
 	return b, nil
 }
 
-// around makes a call to the memory and holds its answer back until all that the call
-// changed, or may have seen, is on the disk.
+// around makes a call in memory, and holds its answer back until everything that the call
+// changed or may have seen is on the disk.
 func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	op := strings.ToLower(c.Method)
 	if err := b.file.failure(); err != nil {
@@ -62,7 +63,7 @@ func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.C
 // reopen is what to do when the disk failed.
 const reopen = "close the broker and open it again, when the disk can be written to"
 
-// held delivers events when what they tell of is on the disk.
+// held delivers events once the changes that they report are on the disk.
 func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 	out := make(chan broker.Event, cap(events))
 	memory := b.file.store.Open()
@@ -70,7 +71,7 @@ func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 		defer close(out)
 		defer memory.Close()
 		for e := range events {
-			// The step that sent it may be under way: Ping is another one, after it.
+			// The step that sent e may not have ended yet; Ping is a step after it.
 			_, err := memory.Ping(context.Background())
 			if err == nil && b.file.synced(context.Background()) == nil {
 				broker.SendEvent(out, e)
@@ -80,19 +81,19 @@ func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 	return out
 }
 
-// Limits says that nothing is refused.
+// Limits returns no limits.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
-// Close ends this handle's calls that wait; later calls answer ErrClosed. The last
-// handle of the process closes the file. Its error is that of closing the file: what was
-// answered is on the disk before.
+// Close ends this handle's waiting calls; later calls return ErrClosed. The last handle
+// of the process closes the file, and returns the error of that. Such an error loses
+// nothing: what calls have answered is on the disk already.
 func (b *Broker) Close() error {
-	_ = b.inner.Close() // of memory, which has no errors
+	_ = b.inner.Close() // in memory it cannot fail
 	return b.leave()
 }
 
 // Backup writes a copy of the file, as of now, that Open can open. Calls go on meanwhile,
-// though a file that has to grow waits for its end.
+// but writes that need the file to grow wait for the end of the backup.
 func (b *Broker) Backup(ctx context.Context, w io.Writer) error {
 	if _, err := b.Ping(ctx); err != nil {
 		return err

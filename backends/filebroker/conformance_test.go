@@ -12,8 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// That a transaction is on the disk is for the tests that kill a process; here nothing
-// waits for it.
+// These tests do not wait for the disk; the tests that kill a process do.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store { return newStore(tb, true) })

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// A job that one process stored, another one finds.
+// Another process finds a job that one process stored.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "jobs")
 	if err != nil {

@@ -24,13 +24,13 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// file is a file that this process has open, and what is in it.
+// file is a file that this process has open, with its store in memory.
 type file struct {
 	writer
 	db    *bolt.DB
 	store *membroker.Store
 	info  os.FileInfo
-	users int // handles, under opened
+	users int // number of handles, guarded by opened
 }
 
 // opened are the files that this process has open.
@@ -39,7 +39,7 @@ var opened struct {
 	files []*file
 }
 
-// enter counts one more user of a file, which it opens for the first.
+// enter counts one more user of a file, and opens it for the first.
 func enter(path string, noSync bool) (*file, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -71,7 +71,7 @@ func (f *file) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), broker.MaxClose)
 	defer cancel()
 	if err := f.synced(ctx); errors.Is(err, context.DeadlineExceeded) {
-		go func() { // when the disk answers
+		go func() { // close it when the disk responds
 			_ = f.synced(context.Background())
 			_ = f.db.Close()
 		}()
@@ -80,7 +80,7 @@ func (f *file) leave() error {
 	return f.db.Close()
 }
 
-// layout is the version of how records are kept. It is in a part of the file of its own.
+// layout is the version of the file's layout. It is stored in a bucket of its own.
 const layout = "1"
 
 var (
@@ -88,8 +88,8 @@ var (
 	layoutKey  = []byte("layout")
 )
 
-// openFile opens a file that this process has not open, and reads it. What is wrong in
-// it may show as a panic of bbolt's, or as a fault of the mapped file.
+// openFile opens and reads a file that is not open in this process. Damage in the file
+// may cause a panic in bbolt, or a fault in the mapped memory.
 func openFile(path string, noSync bool) (f *file, err error) {
 	var handle *os.File
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -147,7 +147,7 @@ func damaged(path string, what any) error {
 	return fmt.Errorf("%w: %s is damaged, or no file of jobs: %v; put a backup in its place", broker.ErrMalformed, path, what)
 }
 
-// syncDir has the name of a new file outlive a power cut. Windows has no such call.
+// syncDir makes the name of a new file survive a power cut. Windows has no such call.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -160,7 +160,7 @@ func syncDir(path string) error {
 	return dir.Sync()
 }
 
-// prepare makes the parts of a new file, and refuses one that is not ours.
+// prepare makes the buckets of a new file, and refuses a file of another program.
 func (f *file) prepare(path string) error {
 	whole, own, foreign := true, "", false
 	err := f.db.View(func(tx *bolt.Tx) error {
@@ -209,7 +209,7 @@ func (f *file) Load(read func(journal.Record) error) error {
 			}
 			err := part.ForEach(func(key, value []byte) error {
 				value, ok := unsealed(k, key, value)
-				if !ok || part.Get(key) == nil { // Get looks at the keys of inner pages, too
+				if !ok || part.Get(key) == nil { // Get also reads the keys of inner pages
 					return damaged(f.db.Path(), fmt.Sprintf("a record of the %v, %.64q, is not what was written", k, key))
 				}
 				return read(journal.Record{Kind: k, Key: key, Value: value})
@@ -222,9 +222,9 @@ func (f *file) Load(read func(journal.Record) error) error {
 	})
 }
 
-// check looks for pages that are in use and counted as free, which would be overwritten.
-// Load has read all pages in use before; bbolt's own check, in a goroutine that cannot
-// recover from a fault, would not get over all that may be wrong in them.
+// check looks for pages in use that count as free, which would be overwritten. Load must
+// have read all pages in use before: bbolt makes its check in a goroutine that cannot
+// recover from a fault, so some damage would end the process.
 func (f *file) check(path string) error {
 	return f.db.View(func(tx *bolt.Tx) error {
 		for id := 0; int64(id)*int64(f.db.Info().PageSize) < tx.Size(); id++ {
@@ -247,13 +247,13 @@ func (f *file) check(path string) error {
 	})
 }
 
-// unread has bbolt write messages without the keys, whose ends may be wrong.
+// unread keeps keys out of bbolt's messages: in a damaged file their lengths may be wrong.
 type unread struct{}
 
 func (unread) KeyToString([]byte) string   { return "" }
 func (unread) ValueToString([]byte) string { return "" }
 
-// put puts records on the disk, in one transaction.
+// put writes records to the disk in one transaction.
 func (f *file) put(changed []journal.Record) error {
 	slices.SortStableFunc(changed, func(a, b journal.Record) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Key, b.Key))
@@ -277,8 +277,8 @@ func (f *file) put(changed []journal.Record) error {
 	})
 }
 
-// sealed is the value of a record behind a checksum of the whole: bbolt checks its own
-// pages, and not what is in them.
+// sealed returns the value of a record after a checksum of the whole record, since bbolt
+// does not check the content of its pages.
 func sealed(r journal.Record) []byte {
 	p := make([]byte, sumSize, sumSize+len(r.Value))
 	binary.BigEndian.PutUint32(p, sum(r.Kind, r.Key, r.Value))
@@ -287,14 +287,15 @@ func sealed(r journal.Record) []byte {
 
 const sumSize = 4
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) // which processors know
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) // which processors compute in hardware
 
 func sum(k journal.Kind, key, value []byte) uint32 {
 	s := crc32.Update(uint32(k), castagnoli, key)
 	return crc32.Update(s, castagnoli, value)
 }
 
-// unsealed is the value that sealed put behind a checksum, if it is as it was then.
+// unsealed returns the value from what sealed returned, and reports whether the checksum
+// is right.
 func unsealed(k journal.Kind, key, p []byte) (value []byte, ok bool) {
 	if len(p) < sumSize {
 		return nil, false

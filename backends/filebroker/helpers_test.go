@@ -12,7 +12,7 @@ import (
 
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
 
-// openTest opens a file for the time of a test.
+// openTest opens a file and closes it at the end of the test.
 func openTest(t *testing.T, path string) *Broker {
 	t.Helper()
 	b, err := Open(path)
@@ -28,7 +28,7 @@ func register(b *Broker, worker string) error {
 	return err
 }
 
-// enqueue stores jobs whose completed records are kept.
+// enqueue stores jobs whose records are kept after they complete.
 func enqueue(ctx context.Context, b *Broker, ids ...string) error {
 	var req broker.EnqueueRequest
 	for _, id := range ids {
@@ -62,7 +62,7 @@ func complete(b *Broker, worker string, number int64, jobs []broker.Job) error {
 	return err
 }
 
-// found is the state of each of these jobs that is there.
+// found returns the states of those of these jobs that exist.
 func found(t *testing.T, b *Broker, ids ...string) map[string]broker.State {
 	t.Helper()
 	states := make(map[string]broker.State)
@@ -80,7 +80,7 @@ func found(t *testing.T, b *Broker, ids ...string) map[string]broker.State {
 	return states
 }
 
-// consistent fails if what is stored contradicts itself.
+// consistent fails the test if stored data contradict each other.
 func consistent(t *testing.T, b *Broker) {
 	t.Helper()
 	for req := (broker.ExamineRequest{Limit: 1000}); ; {

@@ -14,14 +14,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The environment of the process that is to be killed.
+// The environment of the process that the test kills.
 const (
 	childFile  = "FILEBROKER_TEST_CHILD"
 	childRound = "FILEBROKER_TEST_ROUND"
 )
 
-// A child enqueues, claims and completes without end, each by a goroutine of its own, and
-// says what was answered. It is this test's program, run again.
+// A child process enqueues, claims and completes without end, each in a goroutine of its
+// own, and prints what was answered. It is this test's program, run again.
 func TestChild_WorksUntilItIsKilled(t *testing.T) {
 	path, round := os.Getenv(childFile), os.Getenv(childRound)
 	if path == "" {
@@ -95,7 +95,7 @@ func TestOpen_AfterKill9HasAllThatWasAnsweredAndNoHalfOfACall(t *testing.T) {
 				t.Errorf("round %d: the child said %q", round, line)
 			}
 		}
-		for n := range batches + 1 { // the last one was under way
+		for n := range batches + 1 { // the last one may have been in progress
 			stored := found(t, b, batchIDs(fmt.Sprint(round), n)...)
 			if len(stored) != batchSize && (n < batches || len(stored) > 0) {
 				t.Errorf("round %d, batch %d of %d that were answered: %d of %d jobs are stored", round, n, batches, len(stored), batchSize)
@@ -112,8 +112,8 @@ func TestOpen_AfterKill9HasAllThatWasAnsweredAndNoHalfOfACall(t *testing.T) {
 	}
 }
 
-// runAndKill has a child work on a file, kills it when it has said enough, and returns
-// all that it said. While it lives, nobody else can open the file.
+// runAndKill runs a child on a file, kills it after enough lines, and returns all lines
+// that it printed. It checks that nobody else can open the file while the child lives.
 func runAndKill(t *testing.T, path, round string, enough int) (said []string) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run", "^TestChild_WorksUntilItIsKilled$", "-test.v=false")
@@ -129,7 +129,7 @@ func runAndKill(t *testing.T, path, round string, enough int) (said []string) {
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadString('\n')
-		if err != nil { // what was cut off was not said
+		if err != nil { // a line that was cut off does not count
 			if !errors.Is(err, io.EOF) {
 				t.Errorf("reading what the child says: %v", err)
 			}

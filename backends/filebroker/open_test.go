@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// written is the path of a closed file with some jobs, and its bytes.
+// written returns the path of a closed file with some jobs, and its bytes.
 func written(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	path = newFile(t)
@@ -49,7 +49,7 @@ func overwrite(t *testing.T, path string, content []byte) {
 	}
 }
 
-// malformed checks that a file is refused as damaged, with its name and what is wrong.
+// malformed requires that a file is refused as damaged, with its name and the damage.
 func malformed(t *testing.T, path, how, wrong string) {
 	t.Helper()
 	b, err := Open(path)
@@ -65,7 +65,7 @@ func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)
 	page := os.Getpagesize()
-	const usedAt = 56 // in a meta page of bbolt: how many pages it has
+	const usedAt = 56 // in a meta page of bbolt: the number of pages
 	used := page * int(max(binary.NativeEndian.Uint64(content[usedAt:]), binary.NativeEndian.Uint64(content[page+usedAt:])))
 	for size, wrong := range map[int]string{1: "", 100: "", page: "", 3 * page: "", used / 3: "", used - 1: "its end is missing"} {
 		overwrite(t, path, content[:size])
@@ -98,8 +98,8 @@ func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 }
 
 // A byte that changed on the disk is found when the file is opened, wherever it matters.
-// The first two pages are left out: bbolt goes back a transaction if that of the last one
-// cannot be read, as after a power cut.
+// The first two pages are left out: if the one of the last transaction cannot be read, as
+// after a power cut, bbolt goes back to the transaction before.
 func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)
@@ -132,7 +132,7 @@ func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 	}
 }
 
-// A page in use that counts as free would be written over by the next transaction.
+// The next transaction would overwrite a page in use that counts as free.
 func TestOpen_APageThatIsInUseAndFreeIsMalformed(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)
@@ -144,7 +144,7 @@ func TestOpen_APageThatIsInUseAndFreeIsMalformed(t *testing.T) {
 		meta = page
 	}
 	free := number(meta+freeAt) * page
-	binary.NativeEndian.PutUint16(content[free+10:], 1) // how many pages are free
+	binary.NativeEndian.PutUint16(content[free+10:], 1) // the number of free pages
 	copy(content[free+header:], content[meta+rootAt:][:8])
 	overwrite(t, path, content)
 	malformed(t, path, "counts its root page as free", "reachable freed")
@@ -225,7 +225,7 @@ func TestOpen_HandlesOfAProcessShareTheFileAndTheLastOneClosesIt(t *testing.T) {
 	db.Close()
 }
 
-// What reached the memory by another way would not be on the disk.
+// Changes made directly in memory would not reach the disk.
 func TestBroker_HidesTheMemory(t *testing.T) {
 	t.Parallel()
 	b := openTest(t, newFile(t))

@@ -37,7 +37,7 @@ func TestStored_RecordsOfEachReleaseAreReadAndWorkedOn(t *testing.T) {
 	})
 }
 
-// dumpRecords writes a line for each part of a file, and indented ones for its records.
+// dumpRecords writes a line for each bucket of a file, and indented lines for its records.
 func dumpRecords(db *bolt.DB) (string, error) {
 	var b strings.Builder
 	err := db.View(func(tx *bolt.Tx) error {
@@ -52,7 +52,7 @@ func dumpRecords(db *bolt.DB) (string, error) {
 	return b.String(), err
 }
 
-// loadRecords makes the file of a dump.
+// loadRecords makes a file from a dump.
 func loadRecords(path, dump string) error {
 	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {

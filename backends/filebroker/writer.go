@@ -9,23 +9,23 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// writer writes what steps changed, transaction by transaction: all steps that come
-// while one is being written share the next.
+// writer writes the changes of steps in transactions. All steps that come while one is
+// being written share the next.
 type writer struct {
-	commit func([]journal.Record) error // has the records on the disk when it returns nil
+	commit func([]journal.Record) error // the records are on the disk when it returns nil
 
 	mu      sync.Mutex
-	next    *batch // what the next transaction has; nil if there is nothing for it
-	last    *batch // that a step was added to
-	writing bool   // a goroutine is at work
-	failed  error  // of the first transaction that did; there is none after it
+	next    *batch // for the next transaction; nil if it has nothing to write
+	last    *batch // the one to which the last step was added
+	writing bool   // a goroutine is writing
+	failed  error  // of the first transaction that failed; nothing is written after it
 }
 
-// batch is what one transaction has.
+// batch has the records of one transaction.
 type batch struct {
 	changed []journal.Record
 	done    chan struct{} // closed once it is on the disk, or failed
-	err     error         // as of then
+	err     error         // set before done is closed
 }
 
 // Append adds a step to the next transaction.
@@ -43,7 +43,7 @@ func (w *writer) Append(changed []journal.Record) {
 	}
 }
 
-// write writes transactions until there is nothing to write.
+// write writes transactions until nothing is left to write.
 func (w *writer) write() {
 	for b := w.take(); b != nil; b = w.take() {
 		if b.err = w.failure(); b.err == nil {
@@ -61,7 +61,7 @@ func (w *writer) take() *batch {
 	return b
 }
 
-// try commits a transaction. A failing disk shows also as a fault of the mapped file.
+// try commits a transaction. A failing disk may also cause a fault in the mapped memory.
 func (w *writer) try(changed []journal.Record) (err error) {
 	debug.SetPanicOnFault(true)
 	defer func() {
@@ -78,15 +78,15 @@ func (w *writer) try(changed []journal.Record) (err error) {
 	return w.commit(changed)
 }
 
-// failure is what ended all writing, or nil.
+// failure returns the error that ended all writing, or nil.
 func (w *writer) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failed
 }
 
-// synced returns once every step that was appended is on the disk. With an error it is
-// not known which are.
+// synced returns once every appended step is on the disk. If it returns an error, some
+// of them may not be.
 func (w *writer) synced(ctx context.Context) error {
 	w.mu.Lock()
 	b := w.last

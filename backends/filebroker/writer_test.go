@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// disk stands between a broker and its file. Writing waits at it while it is held, and
-// fails once it has an error.
+// disk stands between a broker and its file. Writes wait while it is held, and fail once
+// it has an error.
 type disk struct {
 	sync.Mutex
 	fails  error
@@ -36,8 +36,7 @@ func (d *disk) under(b *Broker) {
 	}
 }
 
-// Nothing of a change is told before it is on the disk: not by the call itself, not by
-// others that see it.
+// No call answers before a change that it made or saw is on the disk.
 func TestBroker_AnswersWaitForTheDisk(t *testing.T) {
 	path := newFile(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +50,7 @@ func TestBroker_AnswersWaitForTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		var answered atomic.Int64
-		release := make(chan struct{}) // which, unlike a mutex, lets a bubble come to rest
+		release := make(chan struct{}) // unlike a mutex, it blocks a goroutine durably for synctest
 		put := b.file.commit
 		b.file.commit = func(changed []journal.Record) error {
 			<-release
@@ -61,11 +60,11 @@ func TestBroker_AnswersWaitForTheDisk(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"settle": func() error { return complete(b, "w", 1, got.Jobs) },
 			"find": func() error {
-				time.Sleep(time.Second) // behind the settle
+				time.Sleep(time.Second) // after the settle
 				_, err := b.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{"1"}})
 				return err
 			},
-			"event": func() error { // before it, the context of the call ends
+			"event": func() error { // the context of the call ends before it
 				e := <-events
 				if e.State != broker.StateCompleted {
 					return fmt.Errorf("event %+v", e)
@@ -116,7 +115,7 @@ func TestBroker_CallsThatComeMeanwhileShareOneTransaction(t *testing.T) {
 			}
 		})
 	}
-	for { // until all are in memory: reading takes no step that waits
+	for { // until all are in memory; reading adds no step that waits
 		memory := b.file.store.Open()
 		reply, err := memory.Queues(t.Context(), broker.QueuesRequest{})
 		memory.Close()
@@ -149,7 +148,7 @@ func TestBroker_AFailedDiskEndsAllAnswersUntilTheFileIsOpenedAgain(t *testing.T)
 	if !broker.MayHaveApplied(err) || !strings.Contains(fmt.Sprint(err), "no space left") {
 		t.Errorf("the call that failed answers %v; want the cause, and that the outcome is not known", err)
 	}
-	d.fails = nil // which changes nothing: memory has what the disk has not
+	d.fails = nil // this repairs nothing: memory is ahead of the disk
 	for name, call := range map[string]func() error{
 		"enqueue": func() error { return enqueue(t.Context(), other, "later") },
 		"claim":   func() error { _, err := claim(b, "w", 1); return err },
@@ -176,7 +175,7 @@ func TestBroker_AFailedDiskEndsAllAnswersUntilTheFileIsOpenedAgain(t *testing.T)
 	}
 }
 
-// A full disk as bbolt meets it: the file cannot grow.
+// To bbolt, a full disk is a file that cannot grow.
 func TestBroker_AFileThatCannotGrowKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
 	path := newFile(t)
@@ -206,7 +205,7 @@ func TestBroker_AFileThatCannotGrowKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-// A close does not wait for a disk that does not answer.
+// Close does not wait for a disk that does not respond.
 func TestBroker_CloseEndsBesideADiskThatHangs(t *testing.T) {
 	path := newFile(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +228,7 @@ func TestBroker_CloseEndsBesideADiskThatHangs(t *testing.T) {
 		if err := b.Close(); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > broker.MaxClose {
 			t.Errorf("close answers %v after %v", err, time.Since(start))
 		}
-		synctest.Wait() // for whatever closes the file too early
+		synctest.Wait() // so that a close of the file that comes too early shows
 		close(release)
 		synctest.Wait()
 	})

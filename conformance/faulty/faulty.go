@@ -19,32 +19,32 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// ErrReplyLost is the error of a call that was carried out, for all its caller
-// knows perhaps not: broker.MayHaveApplied reports true.
+// ErrReplyLost is the error of a call that was carried out, though its caller cannot
+// know that: broker.MayHaveApplied reports true for it.
 var ErrReplyLost = errors.New("faulty: connection lost before the reply")
 
-// Fault is what goes wrong with a call. The zero value is nothing.
+// Fault is what goes wrong with a call. The zero value is no fault.
 type Fault struct {
-	Delay  time.Duration // passes before the call, or until its context ends: then the call is not made
+	Delay  time.Duration // passes before the call; if its context ends meanwhile, the call is not made
 	Before error         // answered instead of making the call
-	Within time.Duration // the store sees a context that ends so long after the call began; zero: the caller's
-	Linger time.Duration // passes after the call, or until its context ends: then its error is the answer
-	After  error         // answered after making the call, whatever that said
+	Within time.Duration // timeout of the context that the store sees; zero leaves the caller's context
+	Linger time.Duration // passes after the call; if its context ends meanwhile, the answer is that error
+	After  error         // answered after making the call, instead of its answer
 
-	// Cut loses only the second half of an answer that has several parts, which
-	// is how several queues or nodes answer. Receipts, verdicts and results that
-	// are lost have After as their error; jobs and released refs are missing
-	// beside it. It needs After.
+	// Cut loses only the second half of an answer that has several parts, as when
+	// one of several queues or nodes does not answer. Lost receipts, verdicts and
+	// results have After as their error. Lost jobs and released refs are missing,
+	// and the call returns After. Cut needs After.
 	Cut bool
 }
 
 // The faults of a network.
 var (
-	// Unavailable: the call is not made, and its caller is told so.
+	// Unavailable: the call is not made, and its caller knows that.
 	Unavailable = Fault{Before: broker.ErrUnavailable}
-	// ReplyLost: the call is made, and its caller is not told.
+	// ReplyLost: the call is made, and its caller gets no answer.
 	ReplyLost = Fault{After: ErrReplyLost}
-	// ReplyCut: the call is made, and its caller is told half of the answer.
+	// ReplyCut: the call is made, and its caller gets half of the answer.
 	ReplyCut = Fault{After: ErrReplyLost, Cut: true}
 )
 
@@ -54,19 +54,18 @@ func Slow(d time.Duration) Fault { return Fault{Delay: d} }
 // SlowReply delays the answer of a call that was made.
 func SlowReply(d time.Duration) Fault { return Fault{Linger: d} }
 
-// Expire ends a call's context while the store may be at work on it. Its answer
-// is the store's own.
+// Expire ends a call's context while the store may be working on it. The answer is
+// the store's own.
 func Expire(d time.Duration) Fault { return Fault{Within: d} }
 
 // Step says which calls have a fault.
 type Step struct {
-	Method string // of broker.Broker, as it is spelt there; empty means every one
-	Call   int    // the nth call of that method since the plan was set, from 1; 0 means each
+	Method string // name of a method of broker.Broker; empty means all
+	Call   int    // the nth call of that method since the plan was set, from 1; 0 means all
 	Fault  Fault
 }
 
-// Plan is what will go wrong. Of several steps that mean a call, the first
-// counts.
+// Plan lists the faults. If several steps match a call, the first applies.
 type Plan []Step
 
 // Broker is a broker with faults. Limits and Close never fail.
@@ -86,15 +85,15 @@ func Wrap(b broker.Broker, plan Plan) *Broker {
 	return f
 }
 
-// Set replaces the plan and counts calls anew. It may be called at any time.
+// Set replaces the plan and resets the counts of calls. It may be called at any time.
 func (b *Broker) Set(plan Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plan, b.calls = plan, make(map[string]int)
 }
 
-// Calls says how many calls of a method were made since the plan was set, or
-// of all methods when it is empty.
+// Calls returns how many calls of a method were made since the plan was set, or of
+// all methods if method is empty.
 func (b *Broker) Calls(method string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +113,7 @@ func (b *Broker) next(method string) Fault {
 	return Fault{}
 }
 
-// around makes a call with the fault that the plan has for it.
+// around makes a call with the fault that the plan gives it.
 func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	f := b.next(c.Method)
 	if err := pass(ctx, c.Method, f.Delay); err != nil {
@@ -146,7 +145,7 @@ func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.C
 	return f.After
 }
 
-// pass lets time go by, unless the context ends first.
+// pass waits for d, unless the context ends first.
 func pass(ctx context.Context, method string, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -161,8 +160,8 @@ func pass(ctx context.Context, method string, d time.Duration) error {
 	}
 }
 
-// cut takes the second half from an answer of several parts, which have the
-// error instead, and returns the error of the call itself.
+// cut loses the second half of an answer. parts reports whether the answer has
+// parts, and call is the error that the whole call then returns.
 func cut(reply any, err error) (parts bool, call error) {
 	switch r := reply.(type) {
 	case *[]broker.Receipt:
@@ -188,8 +187,8 @@ func cutVerdicts(all *[]broker.Verdict, err error) error {
 	return cutParts(all, err, func(v *broker.Verdict) { v.State, v.Err = broker.StateNone, err })
 }
 
-// cutParts makes the second half of an answer's parts unknown. Of a single one
-// nothing is known, so that the whole call failed.
+// cutParts calls lose for the second half of the parts. An answer with fewer than
+// two is lost whole: it returns err for the call.
 func cutParts[P any](parts *[]P, err error, lose func(*P)) error {
 	if len(*parts) < 2 {
 		*parts = nil
@@ -201,13 +200,13 @@ func cutParts[P any](parts *[]P, err error, lose func(*P)) error {
 	return nil
 }
 
-// Limits are those of the broker inside. Calls and answers are lost here, so that
-// it counts as a store of several processes.
+// Limits returns the limits of the wrapped broker, but without InProcess: calls and
+// answers can be lost, as with a store outside the process.
 func (b *Broker) Limits() broker.Limits {
 	limits := b.Broker.Limits()
 	limits.InProcess = false
 	return limits
 }
 
-// Unwrap is not there on purpose: nothing may go around the faults.
+// Unwrap returns nil: nothing may bypass the faults.
 func (b *Broker) Unwrap() broker.Broker { return nil }

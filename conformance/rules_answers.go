@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Rules about answers that a backend's author would otherwise have to guess.
+// Rules about details of answers that the author of a backend might have to guess.
 var answerRules = []Rule{
 	{"Watch/SettledIsOfEndedLeasesAndCancels", "§25",
 		"EventSettled reports where a settle or a retire took a job, kept or not, and what an operator cancelled; no other step does.",

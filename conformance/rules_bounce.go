@@ -106,8 +106,8 @@ var bounceRules = []Rule{
 		}},
 }
 
-// back waits until the store is reached again over every connection that the
-// handle may have kept.
+// back waits until the store answers again over every connection that the handle
+// may have kept.
 func (c *check) back() {
 	c.tb.Helper()
 	c.eventually("many Pings at once after the store was away", func() error {

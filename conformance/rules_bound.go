@@ -8,11 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// thousands is more than any bound within a store: a batch, a page, the
-// arguments of one command.
+// thousands is more than the size at which a store divides its work: a batch, a
+// page, the arguments of one command.
 const thousands = 2300
 
-// Rules about more than fits into one step of a store, over two queues.
+// Rules about requests that a store may have to divide into steps, over two queues.
 var boundRules = []Rule{
 	{"Bound/RetireReleasesThousands", "§12",
 		"However many jobs a worker holds, in several queues, they are listed, counted, and released by one Retire.", nil, func(c *check) {
@@ -60,12 +60,12 @@ var boundRules = []Rule{
 			var items []broker.Settlement
 			for i, j := range c.heldBy(w) {
 				if i%7 == 0 {
-					j.Epoch++ // which is no lease
+					j.Epoch++ // there is no such lease
 				}
 				items = append(items, broker.Settlement{Job: &j, Outcome: []broker.Outcome{broker.Complete(nil), broker.Retry(time.Hour,
 					failure("x")), broker.Release()}[i%3]})
 			}
-			for range 2 { // a repeat is answered as the first time
+			for range 2 { // a repeat gets the same answer
 				for i, v := range w.sendAs(1, items...) {
 					want := broker.Verdict{Queue: v.Queue, ID: v.ID, State: items[i].Outcome.State()}
 					if i%7 == 0 {
@@ -175,8 +175,8 @@ var boundRules = []Rule{
 		}},
 }
 
-// holdThousands registers worker w, which then holds as many jobs, half of them
-// in each of two queues.
+// holdThousands registers worker w and has it claim thousands of jobs, half of them
+// from each of two queues.
 func (c *check) holdThousands() *worker {
 	c.tb.Helper()
 	w := c.worker("w", c.q, "other")

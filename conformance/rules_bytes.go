@@ -21,7 +21,7 @@ var bytesRules = []Rule{
 	{"Claim/EndsWithItsBytesOfDueJobs", "§13",
 		"A claim of jobs that fell due ends with its Bytes, too, whether they come alone or behind pending ones.", nil, func(c *check) {
 			w := c.worker("w")
-			for _, known := range []bool{false, true} { // a store may know when the next is due, and claim it by a way of its own
+			for _, known := range []bool{false, true} { // a store that knows when the next job is due may take another path
 				ids := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
 				if known {
 					w.nothing()
@@ -63,11 +63,11 @@ var bytesRules = []Rule{
 		}},
 }
 
-// heavy is the size of the payloads that the rules of bytes claim.
+// heavy is the payload size of jobs in the rules about bytes.
 const heavy = 900
 
-// heavy enqueues jobs of that size into the queues named, due one after the other
-// after a delay.
+// heavy enqueues a job of that size into each of the queues. With a delay, they fall
+// due one after the other from then on.
 func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 	c.tb.Helper()
 	for _, q := range queues {
@@ -83,8 +83,8 @@ func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 	return ids
 }
 
-// inParts claims until all of these jobs have come, by claims of so many bytes
-// from these queues: in order, where it is one.
+// inParts claims these jobs from these queues, at most most bytes at a time. From a
+// single queue, they must come in order.
 func (w *worker) inParts(ids []string, most int, queues ...string) {
 	c := w.c
 	c.tb.Helper()
@@ -94,7 +94,7 @@ func (w *worker) inParts(ids []string, most int, queues ...string) {
 		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: 9})
 		places[q] = true
 	}
-	limit := len(places) + (most-1)/heavy // the first of each queue goes where a store asks queues apart
+	limit := len(places) + (most-1)/heavy // a store that asks each queue by itself gives the first job of each
 	var got []string
 	for len(got) < len(ids) {
 		req.Now = c.now

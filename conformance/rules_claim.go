@@ -49,7 +49,7 @@ var claimRules = []Rule{
 			c.that(n[c.q] <= want.first && n["other"] <= want.second, "claim of at most %+v\ngot  %v\nwant no share exceeded", want, n)
 		}
 
-		// Jobs that fall due, of which a store may have been told before.
+		// Jobs that fall due, which the store may have known before.
 		for i := range 4 {
 			j := c.job(fmt.Sprint("late", i))
 			j.Queue, j.Delay = "due", time.Minute
@@ -212,7 +212,7 @@ var claimRules = []Rule{
 	{"Claim/VirtualTimeNeverWaits", "§15", "A request with Now never waits.", nil, func(c *check) {
 		w := c.worker("w")
 		req := w.request(1)
-		req.Wait = broker.MaxWait // would outlast the rule
+		req.Wait = broker.MaxWait // longer than the rule may take
 		got, err := c.b.Claim(c.ctx, req)
 		c.ok("Claim", err)
 		c.same("jobs", len(got.Jobs), 0)
@@ -231,7 +231,7 @@ var claimRules = []Rule{
 		}},
 }
 
-// claimSome claims until something is given, or there is no more.
+// claimSome claims until it gets a job, or no more are left.
 func (c *check) claimSome(req broker.ClaimRequest) (got broker.Claimed, err error) {
 	for range 10 {
 		if got, err = c.b.Claim(c.ctx, req); len(got.Jobs) > 0 || !got.More {
@@ -245,8 +245,8 @@ func settleOf(worker string, job *broker.Job) broker.SettleRequest {
 	return broker.SettleRequest{Worker: worker, Number: 1, Items: []broker.Settlement{{Job: job, Outcome: broker.Complete(nil)}}}
 }
 
-// claimShares claims by these shares until n jobs came or there are no more.
-// A backend that gives a part at a time is asked for the rest of each share.
+// claimShares claims with these shares until it has n jobs or no more are left. If
+// the backend gives only a part of them, it asks for the rest of each share.
 func (c *check) claimShares(w *worker, n int, shares []broker.Share) []string {
 	c.tb.Helper()
 	var ids []string

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// The rest of the group Fault: answers that are cut, and calls whose context
-// ends while the store is at work on them.
+// More of the group Fault: answers that are cut, and calls whose context ends while
+// the store is working on them.
 var cutRules = []Rule{
 	{"Fault/JobsBesideAnErrorAreLeased", "§14",
 		"When the context of a claim or a reclaim ends while the store is at work, jobs come beside the error only if they are leased.",
@@ -97,7 +97,7 @@ var cutRules = []Rule{
 			charged := 0
 			c.expiring(f, "Settle", func() {
 				var held []broker.Job
-				c.eventually("claiming 6 jobs", func() error { // the call that timed out may still be at work on them
+				c.eventually("claiming 6 jobs", func() error { // the call that timed out may still be in progress
 					if held = append(held, w.claim(6-len(held))...); len(held) < 6 {
 						return fmt.Errorf("%d are claimed: %w", len(held), errNotYet)
 					}
@@ -166,14 +166,14 @@ var cutRules = []Rule{
 		}},
 }
 
-// expiring makes calls of a method whose contexts end at various moments, from
-// before the store has seen the call until after it would have answered. before
-// prepares each. While stressing it goes on.
+// expiring makes calls of a method whose contexts end at various moments, from before
+// the store has seen the call until after its answer. before prepares each call. It
+// repeats for the time of stressing.
 func (c *check) expiring(f *faulty.Broker, method string, call, before func()) {
 	c.tb.Helper()
 	const rounds = 16
 	f.Set(nil)
-	took := time.Millisecond // at least: a store in memory is quicker, and its calls are over
+	took := time.Millisecond // at least; calls of a store in memory end sooner
 	for range 2 {
 		before()
 		start := time.Now()
@@ -190,8 +190,8 @@ func (c *check) expiring(f *faulty.Broker, method string, call, before func()) {
 	before()
 }
 
-// addLarge enqueues n jobs in each of the queues, which are so large that an
-// answer comes in several pieces.
+// addLarge enqueues n jobs in each of the queues, so large that an answer may arrive
+// in several pieces.
 func (c *check) addLarge(n int, queues ...string) {
 	c.tb.Helper()
 	size := 10_000
@@ -209,7 +209,7 @@ func (c *check) addLarge(n int, queues ...string) {
 	c.accept(jobs...)
 }
 
-// releaseHeld gives back what a worker holds.
+// releaseHeld releases the jobs that a worker holds.
 func (c *check) releaseHeld(w *worker) {
 	c.tb.Helper()
 	for _, q := range w.queues {
@@ -229,8 +229,8 @@ func (c *check) leasedTo(w *worker, jobs []broker.Job) {
 	}
 }
 
-// drain claims and completes, until n jobs were: calls that timed out may yet
-// take effect, so that jobs come late, and are found with the worker.
+// drain claims and completes jobs until it has completed n. Calls that timed out may
+// still take effect and lease jobs to the worker, so it first releases what that holds.
 func (c *check) drain(w *worker, n int) {
 	c.tb.Helper()
 	done := 0

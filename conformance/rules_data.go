@@ -111,7 +111,7 @@ var dataRules = []Rule{
 			}
 		}},
 	{"Data/NamesAreBytes", "§1", "Queues, IDs and workers are told apart byte by byte and come back unchanged.", nil, func(c *check) {
-		c.audited = false // of so many queues
+		c.audited = false // too many queues
 		var jobs []broker.NewJob
 		for _, name := range oddNames {
 			j := c.job(name)
@@ -215,7 +215,7 @@ var dataRules = []Rule{
 		}},
 }
 
-// fullBody sets every field.
+// fullBody returns a body with every field set.
 func (c *check) fullBody() broker.Body {
 	b := broker.Body{
 		Type: "type:with.all/things", TypeVersion: 7, Payload: []byte("payload\x00\xff"), Headers: map[string]string{"k": "v\x00", "é": ""},
@@ -234,8 +234,7 @@ func (c *check) fullBody() broker.Body {
 	return b
 }
 
-// bodyIs requires that j has this body, where a payload or headers that are
-// empty may be nil.
+// bodyIs requires that j has this body. An empty payload or empty headers may be nil.
 func (c *check) bodyIs(j *broker.Job, want broker.Body) {
 	c.tb.Helper()
 	got := j.Body
@@ -250,7 +249,7 @@ func (c *check) bodyIs(j *broker.Job, want broker.Body) {
 	}
 }
 
-// random is incompressible, and the same in every run.
+// random returns n bytes that do not compress and are the same in every run.
 func random(n int) []byte {
 	p := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)})

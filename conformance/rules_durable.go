@@ -7,9 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rule of this group closes what it has open, has the store restarted, and
-// asks again about every kind of record: a store may keep one of them in memory
-// and not know it.
+// The rule of this group closes its handles, restarts the store, and asks again for
+// every kind of record, since a store may keep one of them in memory by mistake.
 var durableRules = []Rule{
 	{"Durable/EveryKindOfRecordOutlivesARestart", "§26",
 		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, " +
@@ -18,7 +17,7 @@ var durableRules = []Rule{
 			v, ended := c.worker("v"), c.worker("ended")
 			ended.retire()
 			ids := []string{"pending", "scheduled", "active", "retry", "dead", "completed", "cancelled", "keyed", "hidden"}
-			waiting := []string{"keyed", "pending"} // for a worker, at the end
+			waiting := []string{"keyed", "pending"} // to be claimed at the end
 			keyed, given := c.job("keyed"), c.job("given")
 			keyed.Body.Key, given.Body.GivenID = "tenant", true
 			if !c.limits.NoUnique {
@@ -153,8 +152,8 @@ var durableRules = []Rule{
 		}},
 }
 
-// restart closes the first handle, has the store closed and opened anew, or all
-// its connections severed, and opens another.
+// restart closes the first handle, reopens the store or severs all its connections,
+// and opens another handle.
 func (c *check) restart() {
 	c.tb.Helper()
 	if c.store.Reopen != nil {
@@ -162,7 +161,7 @@ func (c *check) restart() {
 		c.store.Reopen(c.tb)
 	} else {
 		old := c.b
-		c.b = c.open() // over which it is seen that the store is back
+		c.b = c.open() // to see when the store is back
 		c.ok("Close", old.Close())
 		c.store.Bounce(c.tb)
 		c.back()

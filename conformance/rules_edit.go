@@ -34,7 +34,7 @@ var editRules = []Rule{
 					c.same("state", r.State, state)
 					got := *c.must(id, state)
 					c.that(bytes.Equal(got.Payload, payload), "payload\ngot  %s\nwant %s", show(got.Payload), show(payload))
-					got.Payload = payload // none may come back as nil
+					got.Payload = payload // an empty one may come back as nil
 					c.same("the edited job", got, want)
 				}
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Rules about what a store remembers of what is gone, for how long, and that
-// nothing of it is left afterwards.
+// Rules about what a store remembers of jobs and workers that are gone, for how long,
+// and that nothing is left afterwards.
 var endedRules = []Rule{
 	{"Lease/EndedIDIsRememberedForADay", "§6",
 		"The ID of an ended worker is refused for a day after its end, and as long as it has leases; then Prune forgets it.", nil,
@@ -138,7 +138,7 @@ var endedRules = []Rule{
 			c.pass(2*time.Hour - broker.DefaultDuplicateSpan)
 			other("when the window lapses", windows)
 			c.pass(broker.EndedWorkerSpan - 2*time.Hour)
-			other("a day after a worker's end", max(1, c.limits.Shards)) // each of several stores had it
+			other("a day after a worker's end", max(1, c.limits.Shards)) // each shard had it
 			other("again", 0)
 		}},
 	{"Find/ByKeyForgetsWhatIsGone", "§21",

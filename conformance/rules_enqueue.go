@@ -98,7 +98,7 @@ var enqueueRules = []Rule{
 			w.settle(broker.Complete(nil), &held[0])
 		}},
 	{"Enqueue/DuplicateInOneRequest", "§18", "An item sees the effect of those before it in the same request.", nil, func(c *check) {
-		for _, id := range []string{"new", "known"} { // a store may take another way into a queue that it knows
+		for _, id := range []string{"new", "known"} { // a store may take another path for a queue that it knows
 			second := c.job(id)
 			second.Body.Payload = []byte("second")
 			r := c.enqueue(c.job(id), second, c.job(id+" too"))

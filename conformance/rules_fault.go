@@ -34,7 +34,7 @@ var faultRules = []Rule{
 				name   string
 				atOnce bool
 				key    string
-				keeps  bool // records of what was completed
+				keeps  bool // the queue keeps records of completed jobs
 			}{
 				{"alone", false, "", true},
 				{"together", true, "", true},
@@ -50,7 +50,7 @@ var faultRules = []Rule{
 				} else {
 					c.decide(broker.OpDelete, "completed", "cancelled")
 					c.keep(0)
-					c.b = c.open() // one that has not seen that the queue kept records
+					c.b = c.open() // a handle that has not seen that the queue kept records
 				}
 				c.add("new")
 				w.settle(broker.Release(), w.one("pending"))
@@ -81,11 +81,11 @@ var faultRules = []Rule{
 					c.same("the record of "+id, c.find(id), before[id])
 				}
 				c.ok("enqueue of another job among them", receipts[len(ids)].Err)
-				held := w.claim(4) // those with a key take turns with the others
+				held := w.claim(4) // jobs with a key take turns with the others
 				c.same("claimed", sorted(idsOf(held)), []string{"new", "other", "pending"})
 				w.settle(broker.Complete(nil), before["active"], &held[0], &held[1], &held[2])
 
-				// Generated IDs are not remembered: such a job runs again, and once.
+				// Generated IDs are not remembered: such a job runs once more.
 				c.decide(broker.OpDelete, "dead")
 				gone := []string{"dead"}
 				if way.keeps {
@@ -267,18 +267,18 @@ var faultRules = []Rule{
 		w := c.worker("v")
 		w.take("a")
 		w.retire()
-		c.audited = false // the calls above may have taken effect, or may yet
+		c.audited = false // the calls above may have taken effect, or may do so later
 	}},
 }
 
-// faulty is another handle on the store, on which the replies of a method are lost.
+// faulty returns another handle on the store, which loses the replies of a method.
 func (c *check) faulty(method string) *faulty.Broker {
 	c.tb.Helper()
 	return faulty.Wrap(c.open(), faulty.Plan{{Method: method, Fault: faulty.ReplyLost}})
 }
 
-// everyMethod calls each method with a request that is valid, and returns the
-// error of each. Job a of the rule's queue is not touched.
+// everyMethod calls each method with a valid request that does not concern job a of
+// the rule's queue. It returns the errors by method.
 func (c *check) everyMethod(ctx context.Context, b broker.Broker) map[string]error {
 	errs := make(map[string]error)
 	queues := []string{c.q}
@@ -314,13 +314,13 @@ func (c *check) everyMethod(ctx context.Context, b broker.Broker) map[string]err
 	return errs
 }
 
-// eventually repeats f until it returns nil, while that may be hoped for.
+// eventually repeats f until it returns nil, as long as patience lasts.
 func (c *check) eventually(what string, f func() error) {
 	c.tb.Helper()
 	err := f()
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); err = f() {
 		select {
-		case <-time.After(5 * time.Millisecond): // a store that is away is not asked in a tight loop
+		case <-time.After(5 * time.Millisecond): // do not ask an unavailable store in a tight loop
 		case <-c.ctx.Done():
 		}
 	}

@@ -109,7 +109,7 @@ var findRules = []Rule{
 					want = append([]string{fmt.Sprint(state, i)}, want...)
 					c.pass(time.Second)
 				}
-				for _, id := range []string{"x", "y", "z"} { // these end at one instant
+				for _, id := range []string{"x", "y", "z"} { // these end at the same instant
 					end(fmt.Sprint(state, id))
 					at = append(at, fmt.Sprint(state, id))
 				}
@@ -124,7 +124,7 @@ var findRules = []Rule{
 
 				q := broker.Query{Now: c.now, Queue: c.q, State: state, Newest: true, Limit: 5}
 				var seen []string
-				for len(seen) < 4 { // a page may have less than it examined
+				for len(seen) < 4 { // a page may have fewer jobs than it examined
 					page, err := c.b.Find(c.ctx, q)
 					c.ok("Find", err)
 					seen, q.Cursor = append(seen, idsOf(page.Jobs)...), page.Cursor
@@ -293,7 +293,7 @@ var findRules = []Rule{
 		}},
 }
 
-// stateIDs names the one job that everyState leaves in each state.
+// stateIDs has the ID of the job that everyState leaves in each state.
 var stateIDs = map[broker.State]string{
 	broker.StatePending: "pending", broker.StateScheduled: "scheduled", broker.StateActive: "active", broker.StateRetry: "retry",
 	broker.StateCompleted: "completed", broker.StateDead: "dead", broker.StateCancelled: "cancelled",
@@ -325,8 +325,8 @@ func (c *check) everyStateOf(worker string) *worker {
 	return w
 }
 
-// manyInEachState leaves n jobs in each state but cancelled, those of a state
-// with a time at different times, and returns their IDs in that order.
+// manyInEachState leaves n jobs in each of four states, at different times where the
+// state has a time, and returns their IDs in that order.
 func (c *check) manyInEachState(w *worker, n int) map[broker.State][]string {
 	c.tb.Helper()
 	c.keep(24 * time.Hour)

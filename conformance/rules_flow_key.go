@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// The rules of this group are about the limits and the policies of keys.
+// Rules about the limits and the policies of keys.
 var keyRules = []Rule{
 	{"Key/MaxActiveBounds", "§35",
 		"Of each key at most KeyMaxActive jobs are active over all workers; a claim skips keys that have as many.", flow, func(c *check) {
@@ -187,12 +187,12 @@ var keyRules = []Rule{
 			c.same("claimed", sorted(idsOf(got)), []string{"a1", "a2", "b1"})
 			c.policy(broker.PolicyRequest{Key: "a", MaxActive: new(int64(9))})
 			w.take("a3")
-			c.blocked("a", broker.BlockRate) // which is the queue's still
+			c.blocked("a", broker.BlockRate) // by the queue's KeyRate, which still applies
 			want.MaxActive, want.Rate = 9, broker.Rate{Jobs: 10, Per: time.Second, Burst: 10}
 			c.same("policy of the key", c.policy(broker.PolicyRequest{Key: "a", Rate: &want.Rate}), want)
 			c.same("as Keys shows it", c.key("a").Policy, want)
 			c.same("policy of the queue", c.policy(broker.PolicyRequest{}).MaxActive, int64(0))
-			w.rest() // what the old rate counted, the new one counts
+			w.rest() // the new rate counts what the old one counted
 			c.pass(time.Second)
 			w.take("a4", "a5")
 			c.policy(broker.PolicyRequest{Key: "a", MaxActive: new(int64(broker.NoLimit)), Rate: &broker.Rate{Jobs: broker.NoLimit}})
@@ -302,7 +302,7 @@ var keyRules = []Rule{
 			want.Pending, want.Active, want.Depth, want.Oldest = 1, 2, 3, c.find("d").CreatedAt
 			want.Block, want.Until = broker.BlockRate, c.up(c.now.Add(time.Minute))
 			tells(want)
-			c.same("keys", c.keyNames(5), []string{"k", "other"}) // not gone, whose job has ended
+			c.same("keys", c.keyNames(5), []string{"k", "other"}) // without a key whose only job has ended
 			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: "no such", Names: []string{"k"}})
 			c.ok("Keys", err)
 			c.same("keys of a queue that does not exist", len(reply.Keys), 0)
@@ -338,7 +338,7 @@ var keyRules = []Rule{
 		}},
 }
 
-// hostile are names of keys that a store may take for something else.
+// hostile returns names of keys that a store may take for something else.
 func hostile() []string {
 	return []string{"*", "{k}", "a:b", "a b", "'; --", "\"",
 		"\\", "\u00e9\u4e2d", "%s", "[a-z]", "0", "007", "k\u2028", "nil", "-", "K", "k", "~", "\U0010ffff",

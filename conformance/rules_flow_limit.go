@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// The rules of this group are about limits of a queue and what they keep back.
+// Rules about the limits of a queue and the jobs that they keep back.
 var limitRules = []Rule{
 	{"Limit/MaxActiveBounds", "§32",
 		"Claims of all workers and handles together lease at most as many jobs as may be active.", flow, func(c *check) {
@@ -40,7 +40,7 @@ var limitRules = []Rule{
 			w, r := c.worker("w"), c.worker("r")
 			c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
 			w.rest()
-			c.decide(broker.OpCancel, ids[1]) // which is active until its worker says so
+			c.decide(broker.OpCancel, ids[1]) // it stays active until its worker settles it
 			w.rest()
 			c.runOut(r)
 			r.rest()
@@ -50,7 +50,7 @@ var limitRules = []Rule{
 			c.active(2)
 			w.lost(refs(taken)...)
 			r.rest()
-			r.settle(broker.Release(), refs(taken)...) // the one that was asked to cancel is cancelled
+			r.settle(broker.Release(), refs(taken)...) // the job with the cancel request is cancelled
 			c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
 			r.rest()
 			c.same("released", len(r.retire().Released), 2)
@@ -164,10 +164,10 @@ var limitRules = []Rule{
 		for range 3 {
 			c.pass(lease / 2)
 			w.renew()
-			w.rest() // by both, and by the key
+			w.rest() // blocked by MaxActive and both rates
 		}
 		c.pass(time.Hour)
-		w.rest() // by what is active alone
+		w.rest() // blocked by MaxActive alone
 		w = c.worker("w2")
 		taken := w.reclaim(1)
 		w.settle(broker.Complete(nil), &taken[0])

@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group are about the order of a key's jobs.
+// Rules about the order of a key's jobs.
 var sequenceRules = []Rule{
 	{"Sequence/OneAfterTheOther", "§36",
 		"The jobs of a key are claimed one after the other, in their order, while those of other keys go beside them.", flow, func(c *check) {
@@ -26,7 +26,7 @@ var sequenceRules = []Rule{
 			c.same("head of a when it ended", c.key("a").Head, "")
 			held = v.claim(9)
 			c.same("claimed", sorted(idsOf(held)), []string{"a2", "b2"})
-			v.settle(broker.Cancel(failure("")), refs(held)...) // whose cancellation frees the key, like completion
+			v.settle(broker.Cancel(failure("")), refs(held)...) // cancellation frees the key, as completion does
 			v.take("a3")
 		}},
 	{"Sequence/AHeadKeepsItsTurn", "§36",
@@ -39,7 +39,7 @@ var sequenceRules = []Rule{
 				broker.Retry(0, failure("x")), broker.Snooze(0, failure("")), broker.Crash(0, failure("x")), broker.Release()} {
 				w.settle(o, w.one("a1"))
 				if c.addTo("b", numbered("b", 7)[i]); o.Delay() > 0 {
-					w.settle(broker.Complete(nil), w.one(numbered("b", 7)[i])) // and another key goes on
+					w.settle(broker.Complete(nil), w.one(numbered("b", 7)[i])) // another key goes on
 					got := w.rest()
 					c.that(got.NextDue.Equal(c.find("a1").RunAt), "NextDue\ngot  %v\nwant %v, when the head is due", got.NextDue,
 						c.find("a1").RunAt)
@@ -171,7 +171,7 @@ var sequenceRules = []Rule{
 			w.rest()
 			c.blocked("a", broker.BlockActive)
 			c.same("head", c.key("a").Head, "")
-			w.settle(broker.Retry(time.Hour, failure("x")), &held[0]) // no head: it was claimed before
+			w.settle(broker.Retry(time.Hour, failure("x")), &held[0]) // it was claimed before the order was set, so it is no head
 			w.rest()
 			w.settle(broker.Complete(nil), &held[1])
 			a3 := w.one("a3")

@@ -7,8 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group are about the turns of keys. Each has one caller, one
-// call at a time, on one handle.
+// Rules about the turns of keys. Each makes one call at a time, on one handle.
 var turnRules = []Rule{
 	{"Turn/EachKeyHasOneBeforeAnyHasTwo", "§34",
 		"Keys with pending jobs take turns, in small claims and in large ones, and the jobs of each keep their order.", flow, func(c *check) {
@@ -197,10 +196,10 @@ var turnRules = []Rule{
 	}},
 }
 
-// turns makes claims of these sizes and requires that after each no key, all of which
-// have pending jobs to the end, has had more than slack turns of its weight more than
-// another, and that the jobs of each key keep their order. The keys are told by what
-// the IDs of their jobs begin with.
+// turns makes claims of these sizes. It requires that after each claim no key is more
+// than slack of its turns ahead of another, and that the jobs of each key keep their
+// order. All keys must have pending jobs to the end. The first letter of a job's ID is
+// its key.
 func (c *check) turns(w *worker, weights map[string]int64, sizes []int, slack int64) {
 	c.tb.Helper()
 	had, last := map[string]int64{}, map[string]string{}

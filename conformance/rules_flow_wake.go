@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group use the store's own clock, like those of Wake.
+// These rules use the store's own clock, like those of Wake.
 var flowWakeRules = []Rule{
 	{"Room/ByTheEndOfALease", "§37",
 		"A waiting claim gets a job soon after the job that kept it back ends, whatever the limit.", flow.and(wait), func(c *check) {
@@ -58,7 +58,7 @@ var flowWakeRules = []Rule{
 					v.one(id + "-before")
 					if c.policy(r.set); r.set.Rate != nil || r.set.KeyRate != nil {
 						c.addTo("k", id+"-too")
-						v.one(id + "-too") // which the rate counts
+						v.one(id + "-too") // counts towards the rate
 					}
 					c.addTo("k", id)
 					c.woken(w, id, func() { c.policy(r.remove) })
@@ -106,7 +106,7 @@ var flowWakeRules = []Rule{
 				c.wakes(func(w *worker, id string) func() {
 					c.addTo("k", id+"-before")
 					for len(v.claim(1)) == 0 {
-						<-time.After(time.Millisecond) // the rate lets it go within 50 ms
+						<-time.After(time.Millisecond) // the rate allows it within 50 ms
 					}
 					return func() { c.addTo("k", id) }
 				})

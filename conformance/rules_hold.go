@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// holder is for whom rules hold jobs.
+// holder is the holder of jobs that rules hold.
 const holder = "move:elsewhere/q"
 
 func (c *check) hold(ids ...string) {
@@ -18,8 +18,8 @@ func (c *check) hold(ids ...string) {
 	}
 }
 
-// queued are the states from which a job can be held, by the ID that everyState
-// gives one in each.
+// queued has the states from which a job can be held, by the ID of the job that
+// everyState leaves in each.
 var queued = map[string]broker.State{"pending": broker.StatePending, "scheduled": broker.StateScheduled, "retry": broker.StateRetry}
 
 var holdRules = []Rule{

@@ -11,21 +11,21 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// keptOf is something to keep that says what it is.
+// keptOf returns data to keep, all of which contain what.
 func keptOf(what string) broker.Kept {
 	return broker.Kept{Checkpoint: []byte(what + " \x00\xff"),
 		Steps:    []broker.DoneStep{{Name: "step of " + what, Result: []byte(`"` + what + `"`)}, {Name: "empty"}},
 		Progress: broker.Progress{Done: 3, Total: 12, Note: what}}
 }
 
-// kept requires what is kept of a job.
+// kept requires that got is want; nil is the same as empty.
 func (c *check) kept(what string, got *broker.Kept, want broker.Kept) {
 	c.tb.Helper()
 	h, w := broker.Head{Kept: got}, broker.Head{Kept: &want}
 	c.that(headsEqual(h, w), "%s\ngot  %v\nwant %v", what, got, &want)
 }
 
-// keep keeps something of jobs that the worker holds.
+// keep stores k with jobs that the worker holds.
 func (w *worker) keep(k broker.Kept, jobs ...*broker.Job) {
 	w.c.tb.Helper()
 	for _, v := range w.try(broker.Keep(k), jobs...) {
@@ -229,7 +229,7 @@ var keepRules = []Rule{
 				w.settle(o.With(want), j)
 				c.pass(o.Delay())
 				j = next()
-				w.settle(o, j) // which carries nothing
+				w.settle(o, j) // the outcome has nothing to keep
 				c.pass(o.Delay())
 				j = next()
 			}
@@ -266,7 +266,7 @@ var keepRules = []Rule{
 			w := c.worker("w")
 			held := w.take("kept", "with", "neither", "cancelled")
 			w.keep(keptOf("kept"), &held[0], &held[3])
-			held[0].Kept = &broker.Kept{Progress: broker.Progress{Done: 1}} // as its handler would have it
+			held[0].Kept = &broker.Kept{Progress: broker.Progress{Done: 1}} // as its handler sees it
 			w.send(broker.Settlement{Job: &held[0], Outcome: broker.Complete([]byte("r")).With(keptOf("kept"))},
 				broker.Settlement{Job: &held[1], Outcome: broker.Complete(nil).With(keptOf("with"))},
 				broker.Settlement{Job: &held[2], Outcome: broker.Complete(nil).With(broker.Kept{Checkpoint: []byte("c")})},
@@ -284,7 +284,7 @@ var keepRules = []Rule{
 				if c.form != nil && (c.form.given || c.form.retention) {
 					break // the ID is refused for as long as it is remembered, or its record is kept
 				}
-				for range 2 { // by an outcome that knows what was kept, and by one that does not
+				for range 2 { // first with an outcome that keeps nothing, then with one that does
 					c.add("a")
 					c.kept("of the new job", c.must("a", broker.StatePending).Kept, broker.Kept{})
 					j := w.one("a")
@@ -312,7 +312,7 @@ var keepRules = []Rule{
 			}
 			for i, want := range []broker.Kept{k, k, k, {Progress: k.Progress}} {
 				n := c.copyOf(held[i].ID)
-				n.Restore.Head.Kept = &k // as a file may have it
+				n.Restore.Head.Kept = &k // as an exported file may have it
 				c.accept(n)
 				c.kept("of the copy of "+n.ID, c.findIn(elsewhere, n.ID).Kept, want)
 			}
@@ -376,7 +376,7 @@ var keepRules = []Rule{
 					c.ok("keep of "+id, err)
 				}
 				c.kept(fmt.Sprintf("of %s, whose keep answered %v", id, verdicts[0].Err), c.find(id).Kept, want)
-				if reclaims && len(taken.Jobs) == 0 { // the keep was at work on it
+				if reclaims && len(taken.Jobs) == 0 { // the keep was working on it
 					taken.Jobs = r.reclaim(1)
 				}
 				for k := range taken.Jobs {

@@ -75,7 +75,7 @@ var layoutRules = []Rule{
 			held := w.claim(4)
 			c.same("claimed", idsOf(held), []string{"a", "c", "b", "d"})
 			c.store.PlantLayout(c.tb, c.q)
-			for range 2 { // a repeat is answered as the first time
+			for range 2 { // a repeat gets the same answer
 				for i, v := range w.sendAs(1, broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)},
 					broker.Settlement{Job: &held[2], Outcome: broker.Release()},
 					broker.Settlement{Job: &held[1], Outcome: broker.Retry(time.Hour, failure("x"))}, broker.Settlement{Job: &held[3],
@@ -174,7 +174,7 @@ var layoutRules = []Rule{
 		}},
 }
 
-// brokenJobs enqueues a, newer, malformed, empty, b, and breaks the three.
+// brokenJobs enqueues five jobs and breaks the bodies of newer, malformed and empty.
 func (c *check) brokenJobs() *worker {
 	c.tb.Helper()
 	c.add("a", "newer", "malformed", "empty", "b")
@@ -190,6 +190,6 @@ func (c *check) plantNewer(j broker.NewJob) {
 	if _, err := broker.ParseBody(body); err != nil {
 		panic(fmt.Sprint("the body to be planted: ", err))
 	}
-	body[0] = 250 // the version byte stands in front
+	body[0] = 250 // the version comes first
 	c.store.PlantBody(c.tb, j.Queue, j.ID, body)
 }

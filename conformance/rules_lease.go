@@ -274,7 +274,7 @@ var leaseRules = []Rule{
 		}},
 }
 
-// deadForGood requires that w's ID is refused everywhere, while job a waits.
+// deadForGood requires that w's ID is refused everywhere, while job a is pending.
 func (c *check) deadForGood(w *worker) {
 	c.tb.Helper()
 	for _, register := range []bool{false, true, false} {
@@ -289,7 +289,7 @@ func (c *check) deadForGood(w *worker) {
 	c.must("a", broker.StatePending)
 }
 
-// heldIs requires what Renew answers for q and other.
+// heldIs requires the numbers of leases that Renew returns for the queues q and other.
 func (c *check) heldIs(w *worker, q, other int) {
 	c.tb.Helper()
 	held := w.renew().Held

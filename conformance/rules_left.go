@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Rules about More: an answer that ends at Max says whether something is left,
-// wherever that is.
+// Rules about More: an answer that ends at Max says whether something is left, in
+// whatever structure.
 var leftRules = []Rule{
 	{"Claim/SaysMoreOfDueJobs", "§14",
 		"A claim that ends at Max and leaves jobs that fell due says More, whether they were scheduled or in retry.", nil, func(c *check) {
@@ -44,7 +44,7 @@ var leftRules = []Rule{
 				for i := range 9 {
 					j := c.job(fmt.Sprintf("j%d-%d", most, i))
 					j.Queue = queues[i%3]
-					if i > 5 { // and some fall due
+					if i > 5 { // some fall due
 						j.Delay = time.Minute
 					}
 					c.accept(j)
@@ -78,7 +78,7 @@ var leftRules = []Rule{
 		}},
 }
 
-// claims makes a function that claims once, from these queues in order.
+// claims returns a function that claims once, from these queues in order.
 func (c *check) claims(w *worker, queues ...string) func(most int) broker.Claimed {
 	return func(most int) broker.Claimed {
 		c.tb.Helper()
@@ -93,8 +93,8 @@ func (c *check) claims(w *worker, queues ...string) func(most int) broker.Claime
 	}
 }
 
-// untilNoMore calls next until it has given these jobs. As long as one of them is
-// left, the answer says More; soon after the last one it does not.
+// untilNoMore calls next until it has given these jobs. It requires that answers say
+// More as long as one of them is left, and soon stop after the last.
 func (c *check) untilNoMore(ids []string, most int, next func(most int) broker.Claimed) {
 	c.tb.Helper()
 	var got []string

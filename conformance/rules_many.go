@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A store need not look into each of many queues for each claim. These rules hold
-// it to find what is there all the same.
+// A store need not look into each of many queues for each claim. These rules require
+// that it finds all jobs nevertheless.
 var manyRules = []Rule{
 	{"Many/FindsWhatBecameClaimable", "§14",
 		"A claim of a hundred queues finds the job of one that had nothing at the last claim, however it became claimable.", nil,
@@ -144,7 +144,7 @@ var manyRules = []Rule{
 		}},
 }
 
-// many is a worker that serves many queues, the rule's in their middle.
+// many is a worker of many queues, with the rule's in the middle.
 type many struct{ w *worker }
 
 const manyQueues = 100
@@ -159,12 +159,11 @@ func (c *check) amongMany() many {
 	return many{c.worker("w", queues...)}
 }
 
-// finds requires that the job cannot be claimed before the cause and is given after
-// it. It is completed then.
+// finds requires that the job can be claimed only after cause, and completes it.
 func (m many) finds(id string, cause func()) {
 	m.w.c.tb.Helper()
 	m.w.nothing()
-	m.w.nothing() // by then a store knows of each queue that it has nothing
+	m.w.nothing() // now the store may know that each queue is empty
 	cause()
 	m.w.settle(broker.Complete(nil), m.w.one(id))
 }

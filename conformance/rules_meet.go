@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// meeting is a job with the unique key "key", whose payload says which it is.
+// meeting returns a job with the unique key "key", whose content names its ID.
 func (c *check) meeting(id string, conflict broker.UniqueConflict) broker.NewJob {
 	j := c.uniqueJob(id, "key", untilDone, 0)
 	j.Body.Unique.Conflict = conflict
@@ -14,14 +14,15 @@ func (c *check) meeting(id string, conflict broker.UniqueConflict) broker.NewJob
 	return j
 }
 
-// debounced is a meeting that is to run after a delay, and waits at most an hour.
+// debounced returns a meeting that runs after a delay, and is put off for at most an
+// hour.
 func (c *check) debounced(id string, delay time.Duration) broker.NewJob {
 	j := c.meeting(id, broker.ConflictDebounce)
 	j.Delay, j.Body.Unique.Latest = delay, time.Hour
 	return j
 }
 
-// replaced enqueues a job that must replace what another one is to do.
+// replaced enqueues a job that must replace the content of another one.
 func (c *check) replaced(n broker.NewJob, into string) broker.Receipt {
 	c.tb.Helper()
 	r := c.enqueue(n)[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Rules of several groups about what two of a store's structures have to agree on.
+// Rules of several groups that require two structures of a store to agree.
 var moreRules = []Rule{
 	{"Find/ByIDGivenTwice", "§21", "An ID that is given twice finds its job once.", nil, func(c *check) {
 		c.add("a", "b")

@@ -13,7 +13,7 @@ var orderRules = []Rule{
 			first, other := c.b, c.open()
 			var ids []string
 			for i := range 10 {
-				id := fmt.Sprint("j", 9-i) // not in the order of their names
+				id := fmt.Sprint("j", 9-i) // not in the order of their IDs
 				c.b = []broker.Broker{first, other}[i%2]
 				c.add(id)
 				if i%3 == 0 {
@@ -83,7 +83,7 @@ var orderRules = []Rule{
 			for _, most := range []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5, 1, 17, 2, 1, 4} {
 				went(w.claim(most), most)
 			}
-			for range 8 { // claims that wanted more, and end by their bytes
+			for range 8 { // claims that end early, at their bytes
 				req := w.request(20)
 				req.Bytes = 1
 				got, err := w.b.Claim(c.ctx, req)

@@ -140,7 +140,7 @@ var outcomeRules = []Rule{
 		}},
 }
 
-// everyOutcome has each kind, with and without what is optional.
+// everyOutcome returns outcomes of each kind, with and without optional parts.
 func everyOutcome() []broker.Outcome {
 	f := broker.Failure{Attempt: 3, Code: "E42", Class: "retryable", Message: "it broke", Stack: "main.go:1", Worker: "w", Version: "v1"}
 	return []broker.Outcome{
@@ -154,8 +154,8 @@ func everyOutcome() []broker.Outcome {
 	}
 }
 
-// outcomeOf requires that a job is as o leaves one with this head, and returns
-// the head it has now.
+// outcomeOf requires that a job is in the state in which o leaves a job with the head
+// before, and returns its new head.
 func (c *check) outcomeOf(id string, o broker.Outcome, before broker.Head) broker.Head {
 	c.tb.Helper()
 	want := o.Apply(before, c.up(c.now), 0)
@@ -170,8 +170,8 @@ func (c *check) outcomeOf(id string, o broker.Outcome, before broker.Head) broke
 	return j.Head
 }
 
-// headsEqual compares what is stored of heads: a history without entries, and
-// a result without bytes, may come back nil or empty.
+// headsEqual compares the stored forms of heads, in which an empty history or result
+// is the same as nil.
 func headsEqual(a, b broker.Head) bool {
 	return bytes.Equal(broker.AppendHead(nil, 0, &a), broker.AppendHead(nil, 0, &b))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// racers is how many callers compete in the rules of this group, over three
-// handles. Time is virtual: the calls are made at once, none of them waits.
+// racers is the number of callers that compete in these rules, over three handles.
+// Time is virtual: calls are concurrent, and none of them waits.
 const racers = 8
 
 var raceRules = []Rule{
@@ -217,7 +217,7 @@ var raceRules = []Rule{
 							return err
 						}
 						claimed = append(claimed, got.Jobs...)
-						runtime.Gosched() // a store in memory would let one party finish first
+						runtime.Gosched() // otherwise, with a store in memory, one party finishes before the other begins
 					}
 					return nil
 				}

@@ -232,8 +232,8 @@ var reclaimRules = []Rule{
 		}},
 }
 
-// reclaimRefused requires that a worker may not reclaim, and that job a stays
-// with worker w.
+// reclaimRefused requires that a worker may not reclaim, and that worker w keeps job
+// a.
 func (c *check) reclaimRefused(worker string) {
 	c.tb.Helper()
 	got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: worker, Queues: []string{c.q}, Max: 5})

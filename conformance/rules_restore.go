@@ -11,7 +11,7 @@ import (
 // elsewhere is the queue to which rules move jobs.
 const elsewhere = "elsewhere"
 
-// copyOf is what to enqueue elsewhere for a copy of a job.
+// copyOf returns a copy of a job, to be enqueued elsewhere.
 func (c *check) copyOf(id string) broker.NewJob {
 	c.tb.Helper()
 	j := c.find(id)
@@ -23,7 +23,7 @@ func (c *check) copyOf(id string) broker.NewJob {
 	return n
 }
 
-// leave deletes a job that is elsewhere now.
+// leave deletes a job that was moved elsewhere.
 func (c *check) leave(queue, id string) {
 	c.tb.Helper()
 	r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Holder: holder, Refs: []broker.Ref{{Queue: queue,
@@ -155,7 +155,7 @@ var restoreRules = []Rule{
 			c.accept(back)
 			c.leave(elsewhere, "a")
 			c.q = q
-			c.refuse(there, broker.ErrDuplicate) // the first mover, stopped for long, sends it again
+			c.refuse(there, broker.ErrDuplicate) // the first mover, after a long stop, sends it again
 			w := c.worker("w")
 			w.settle(broker.Complete(nil), w.one("a"))
 			c.refuse(back, broker.ErrDuplicate)
@@ -190,7 +190,7 @@ var restoreRules = []Rule{
 			w := c.everyState()
 			end := c.must("completed", broker.StateCompleted).FinishedAt
 			completed, cancelled := c.copyOf("completed"), c.copyOf("cancelled")
-			for i, r := range c.enqueue(completed, cancelled) { // which keeps nothing
+			for i, r := range c.enqueue(completed, cancelled) { // elsewhere keeps no records
 				c.ok("Enqueue", r.Err)
 				c.same("state", r.State, []broker.State{broker.StateCompleted, broker.StateCancelled}[i])
 				c.that(c.findIn(elsewhere, r.ID) == nil, "record of %s\ngot  one\nwant none: its retention is none", r.ID)

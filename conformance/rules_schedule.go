@@ -41,7 +41,7 @@ var scheduleRules = []Rule{
 			c.pass(-c.tick)
 		}
 
-		// A delay that begins between two instants ends there, too.
+		// A delay that begins between two steps of the store's time also ends between two.
 		c.pass(c.tick / 2)
 		half := c.job("half")
 		half.Delay = time.Second
@@ -172,7 +172,7 @@ var scheduleRules = []Rule{
 		}},
 }
 
-// life takes a job through everything that depends on time.
+// life takes a job through every step that depends on time.
 func (c *check) life() {
 	c.tb.Helper()
 	c.now = c.up(c.now)

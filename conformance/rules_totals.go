@@ -45,7 +45,7 @@ var totalsRules = []Rule{
 			w.send(items...)
 			c.totalsAre("after a settle of leases that were over", want)
 			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive} {
-				c.operate(broker.Operation{Kind: kind}, "a", "c") // one is gone, the other active
+				c.operate(broker.Operation{Kind: kind}, "a", "c") // a is gone, and c is active
 			}
 			c.totalsAre("after decisions that did not fit", want)
 		}},
@@ -103,7 +103,7 @@ var totalsRules = []Rule{
 		w := c.worker("w", c.q, "other")
 		jobs := w.claim(3)
 		c.same("claimed", len(jobs), 3)
-		slices.SortFunc(jobs, func(x, y broker.Job) int { return cmp.Compare(y.Queue, x.Queue) }) // first those from here
+		slices.SortFunc(jobs, func(x, y broker.Job) int { return cmp.Compare(y.Queue, x.Queue) }) // the rule's queue first
 		w.send(broker.Settlement{Job: &jobs[0], Outcome: broker.Complete(nil), Waited: time.Second, Ran: time.Second},
 			broker.Settlement{Job: &jobs[2], Outcome: broker.Die(broker.ReasonSkipRetry, failure("x")), Waited: time.Minute, Ran: time.Hour})
 		for _, b := range []broker.Broker{c.b, c.open()} {
@@ -128,7 +128,7 @@ var totalsRules = []Rule{
 				want.Runs, want.RanMicros = want.Runs+1, want.RanMicros+item.Ran.Microseconds()
 			}
 			if i%5 == 0 {
-				item.Waited = 40 * 24 * time.Hour // of several together it is a large number
+				item.Waited = 40 * 24 * time.Hour // so that the sum is a large number
 				want.Waits, want.WaitedMicros = want.Waits+1, want.WaitedMicros+item.Waited.Microseconds()
 			}
 			items = append(items, item)
@@ -149,7 +149,7 @@ var totalsRules = []Rule{
 		c.ok("Claim", err)
 		got := c.counted(c.q).Totals
 		want = want.Plus(broker.Totals{Completed: 2, Waits: 2, WaitedMicros: 2e6, Runs: 1, RanMicros: 60e6})
-		want.Claimed = got.Claimed // it may have given a job that was released
+		want.Claimed = got.Claimed // the claim may have given a released job
 		c.totalsAre("after a settle that a claim carried", want)
 	}},
 }
@@ -161,7 +161,7 @@ func (c *check) totalsAre(when string, want broker.Totals) broker.Totals {
 	return want
 }
 
-// takeAll claims exactly these jobs, which stores may give in any order.
+// takeAll claims exactly these jobs, in any order.
 func (w *worker) takeAll(ids ...string) []broker.Job {
 	w.c.tb.Helper()
 	jobs := w.claim(len(ids))
@@ -178,8 +178,8 @@ func (c *check) retireAll(workers ...*worker) {
 	}
 }
 
-// totalSteps takes one job through each end of a lease, and compares the totals
-// with what they were after each.
+// totalSteps ends leases with each outcome, and requires the right change of the totals
+// after each.
 func (c *check) totalSteps(retention time.Duration) {
 	c.tb.Helper()
 	if retention > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rules of this group use the store's own clock: they wait.
+// These rules use the store's own clock, since they wait.
 var wakeRules = []Rule{
 	{"Wake/ByEnqueue", "§17", "A waiting claim gets a job soon after another handle enqueues it.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
@@ -146,7 +146,7 @@ var wakeRules = []Rule{
 			} {
 				id := fmt.Sprint("j", i)
 				c.woken(w, id, trigger(id, 5*time.Millisecond))
-				if i == 0 { // from now on another job is known to be due, much later
+				if i == 0 { // from now on, the store knows another job that is due much later
 					j := c.job("later")
 					j.Delay = time.Hour
 					c.accept(j)
@@ -176,12 +176,12 @@ var wakeRules = []Rule{
 					req := gone.request(1)
 					req.Wait = 6 * patience
 					var err error
-					for err == nil { // it may be woken for nothing
+					for err == nil { // a claim may return without jobs
 						_, err = gone.b.Claim(ctx, req)
 					}
 					done <- err
 				}()
-				<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims wait already
+				<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims are already waiting
 				cancel()
 				c.is("Claim", c.receive("return of the claim", done), context.Canceled)
 				id := fmt.Sprint("j", round)
@@ -205,7 +205,7 @@ var wakeRules = []Rule{
 			}
 			done <- err
 		}()
-		<-time.After(5 * time.Millisecond) // so that the claim waits already, most times
+		<-time.After(5 * time.Millisecond) // so that the claim is mostly waiting already
 		c.ok("Close", b.Close())
 		c.is("Claim", c.receive("return of the claim", done), broker.ErrClosed)
 	}},
@@ -230,7 +230,7 @@ var wakeRules = []Rule{
 			}
 			for end := time.Now().Add(patience); left.Load() > 0; {
 				req := workers[i].request(1)
-				req.Wait = 100 * time.Millisecond // so that those who get none see that none is left
+				req.Wait = 100 * time.Millisecond // so that workers without a job notice when none is left
 				got, err := workers[i].b.Claim(c.ctx, req)
 				if err != nil {
 					return err
@@ -246,15 +246,15 @@ var wakeRules = []Rule{
 	}},
 }
 
-// realWorker is a worker by the store's own clock.
+// realWorker registers a worker that uses the store's own clock.
 func (c *check) realWorker(id string) *worker {
 	c.tb.Helper()
 	c.real()
 	return c.worker(id)
 }
 
-// wakes checks one cause of waking, several times: with a claim that is
-// probably on its way to the store, and with one that probably waits there.
+// wakes checks one cause of waking several times: with claims that are probably still
+// on their way to the store, and with claims that probably wait there.
 func (c *check) wakes(prepare func(w *worker, id string) (trigger func())) {
 	c.tb.Helper()
 	c.real()
@@ -265,8 +265,8 @@ func (c *check) wakes(prepare func(w *worker, id string) (trigger func())) {
 	}
 }
 
-// woken starts a claim that waits, causes a job to be claimable, and requires
-// that the claim gets it.
+// woken starts a claim that waits, calls trigger, which makes a job claimable, and
+// requires that the claim gets it.
 func (c *check) woken(w *worker, id string, trigger func()) {
 	c.tb.Helper()
 	done := make(chan error, 1)
@@ -276,9 +276,9 @@ func (c *check) woken(w *worker, id string, trigger func()) {
 	c.ok("waiting claim", c.receive("return of the waiting claim", done))
 }
 
-// claimOne claims until it gets a job, which must be this, and settles it. It
-// may run on any goroutine. A claim may return early with nothing; it does not
-// wait past the time at which the next job is known to be due.
+// claimOne claims until it gets a job, which must have this ID, and completes it. It
+// may run on any goroutine. A claim may return early without jobs; the next one waits
+// no longer than until NextDue.
 func (c *check) claimOne(w *worker, id string) error {
 	end := time.Now().Add(patience)
 	away := func(err error) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rest of the group Wake: several claims that wait.
+// More of the group Wake: several claims that wait.
 var wakeAllRules = []Rule{
 	{"Wake/BatchWakesAsManyAsItHasJobsFor", "§17",
 		"A batch with as many jobs as there are waiting claims, for one job each, wakes them all, on every handle.", wait, func(c *check) {
@@ -49,12 +49,12 @@ var wakeAllRules = []Rule{
 		}},
 }
 
-// settleDown is how long claims are given to come to wait. One that is slower
-// finds the job by itself: then the rule proves less, and still passes.
+// settleDown is how long claims have until they should be waiting. A slower one finds
+// the job by itself: then the rule proves less, and still passes.
 const settleDown = 50 * time.Millisecond
 
-// claimAny claims until it gets a job. It waits for so long that a wake-up that
-// was lost is not made up for while the rule has patience.
+// claimAny claims until it gets a job. Its claims wait longer than the rule's patience,
+// so that a new claim cannot hide a lost wake-up.
 func (c *check) claimAny(ctx context.Context, w *worker) error {
 	req := w.request(1)
 	req.Wait = min(3*patience, broker.MaxWait)

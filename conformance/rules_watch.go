@@ -118,8 +118,8 @@ func (c *check) watch(req broker.WatchRequest) <-chan broker.Event {
 	return events
 }
 
-// seen waits for an event, and returns a channel on which those that came
-// before it come again.
+// seen waits for an event, and returns a channel with the earlier events and all that
+// follow.
 func (c *check) seen(events <-chan broker.Event, want broker.Event) <-chan broker.Event {
 	c.tb.Helper()
 	var before []broker.Event
@@ -149,7 +149,7 @@ func (c *check) seen(events <-chan broker.Event, want broker.Event) <-chan broke
 	return again
 }
 
-// closed waits until a channel is closed, whatever still comes.
+// closed waits until a channel is closed, and ignores events until then.
 func (c *check) closed(what string, events <-chan broker.Event) {
 	c.tb.Helper()
 	timeout := time.NewTimer(patience)

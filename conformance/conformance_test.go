@@ -115,7 +115,7 @@ func TestSuite_AFailureTellsAStrangerWhatBroke(t *testing.T) {
 
 func unchanged() func(*patched) { return func(*patched) {} }
 
-// limited declares every limit, and refuses as cleanly as it must.
+// limited declares every limit, and refuses as the suite requires.
 func limited() func(*patched) {
 	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true,
 		NoFlow: true, MaxPayload: 1000, TimeStep: time.Millisecond}

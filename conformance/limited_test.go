@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// limitTo makes p a backend that can do less, and says so.
+// limitTo makes p a backend that declares these limits and keeps to them.
 func limitTo(p *patched, l broker.Limits) {
 	step := max(l.TimeStep, time.Microsecond)
 	up := func(t time.Time) time.Time {
@@ -33,7 +33,7 @@ func limitTo(p *patched, l broker.Limits) {
 			}
 			j.RunAt = up(j.RunAt)
 			got, err := enqueue(ctx, broker.EnqueueRequest{Now: r.Now, Jobs: []broker.NewJob{j}})
-			if err != nil { // those before it are stored
+			if err != nil { // the jobs before it are stored
 				receipts[i].Err = err
 				continue
 			}

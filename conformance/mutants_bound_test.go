@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// dueRetries counts the retries of a claim's queues that are due.
+// dueRetries returns the number of due retries in a claim's queues.
 func (p *patched) dueRetries(r *broker.ClaimRequest) (n int) {
 	for _, share := range r.Queues {
 		page, _ := p.Broker.Find(background, broker.Query{Now: r.Now, Queue: share.Queue, State: broker.StateRetry, Limit: 1000})

@@ -47,7 +47,7 @@ var cutMutants = []mutant{
 	})},
 }
 
-// late reports whether a context with a deadline of its own ended within a call.
+// late reports whether a context with a short deadline has ended.
 func late(ctx context.Context) bool {
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Second {
 		return false

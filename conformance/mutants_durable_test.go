@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Each of these stores keeps one kind of record in memory: it is gone when the
-// first handle was closed.
+// Each of these stores keeps one kind of record in memory, and loses it when the first
+// handle is closed.
 var durableMutants = []mutant{
 	forgets("settle numbers", func(p *patched, gone func() bool) {
 		change(&p.settle, func(r *broker.SettleRequest) {

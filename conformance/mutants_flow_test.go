@@ -10,17 +10,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// policies changes what is asked of policies.
+// policies changes every policy request.
 func (p *patched) policies(f func(*broker.PolicyRequest)) { change(&p.policy, f, nil) }
 
-// set changes a policy behind everybody's back, and reads it when nothing is set.
+// set changes a policy unseen by the rule, and returns it. Without changes it only reads.
 func (p *patched) set(r broker.PolicyRequest) broker.Policy {
 	now, _ := p.Broker.Policy(background, r)
 	return now
 }
 
-// widen gives a queue more room, or less: for so many active jobs, in all and of a
-// key.
+// widen adds by to a queue's MaxActive and KeyMaxActive; by may be negative.
 func (p *patched) widen(queue string, by int) {
 	now, r := p.set(broker.PolicyRequest{Queue: queue}), broker.PolicyRequest{Queue: queue}
 	if now.MaxActive > 0 {
@@ -40,7 +39,7 @@ func (p *patched) anew(queue string) {
 	}
 }
 
-// emptyClaims does something after each claim of one queue that found nothing.
+// emptyClaims calls f after each claim of one queue that found nothing.
 func (p *patched) emptyClaims(f func(now time.Time, queue string)) {
 	change(&p.claim, nil, func(r *broker.ClaimRequest, a *broker.Claimed) {
 		if len(a.Jobs) == 0 && len(r.Queues) == 1 {
@@ -57,7 +56,7 @@ func (p *patched) counts(now time.Time, queue string) map[broker.State]int64 {
 	return reply.Queues[0].Counts
 }
 
-// rates changes every rate that a policy is to have, for all jobs or for each key.
+// rates changes every rate that is set in a policy, for all jobs or for each key.
 func (p *patched) rates(f func(*broker.Rate)) {
 	p.policies(func(r *broker.PolicyRequest) {
 		for _, field := range []**broker.Rate{&r.Rate, &r.KeyRate} {

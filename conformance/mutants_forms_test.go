@@ -13,8 +13,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-// formMutants are wrong in one way among several; the plain form of a rule that
-// they name goes another.
+// formMutants are wrong on one of several paths. The rules that they name take another
+// path as written, and this one in a form.
 var formMutants = []mutant{
 	{"a job with headers loses its timeout", "Claim/LeasesToItsWorker", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {
@@ -98,7 +98,7 @@ var formMutants = []mutant{
 	})},
 }
 
-// onlyOf reports whether a settle is of several jobs, all of which go to one state.
+// onlyOf reports whether a settle has several jobs, all of which go to one state.
 func onlyOf(r *broker.SettleRequest, state broker.State) bool {
 	return len(r.Items) > 2 && !slices.ContainsFunc(r.Items, func(s broker.Settlement) bool { return s.Outcome.State() != state })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// keeps changes what is kept, by Keep alone.
+// keeps changes what a keep stores; it leaves other outcomes alone.
 func (p *patched) keeps(f func(worker string, s *broker.Settlement, k broker.Kept) broker.Kept) {
 	p.outcomes(func(worker string, s *broker.Settlement) {
 		if s.Outcome.Kind() == broker.OutcomeKeep {
@@ -19,7 +19,7 @@ func (p *patched) keeps(f func(worker string, s *broker.Settlement, k broker.Kep
 	})
 }
 
-// keptIDs keeps in m of which jobs something was kept.
+// keptIDs stores in m, by ID, what was kept of jobs.
 func (p *patched) keptIDs(m *sync.Map) {
 	p.keeps(func(_ string, s *broker.Settlement, k broker.Kept) broker.Kept {
 		m.Store(s.Job.ID, k)
@@ -27,7 +27,7 @@ func (p *patched) keptIDs(m *sync.Map) {
 	})
 }
 
-// keepVerdicts changes the verdicts of what was to be kept.
+// keepVerdicts changes the verdicts of keeps.
 func (p *patched) keepVerdicts(f func(*broker.Verdict)) {
 	change(&p.settle, nil, func(r *broker.SettleRequest, a *[]broker.Verdict) {
 		for i := range *a {

@@ -9,12 +9,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// register makes a worker live, behind everybody's back.
+// register registers a worker, unseen by the rule.
 func (p *patched) register(now time.Time, worker string, queues ...string) {
 	_, _ = p.Broker.Renew(background, broker.RenewRequest{Now: now, Worker: worker, Queues: queues, Lease: 30 * time.Second, Register: true})
 }
 
-// ends keeps in m until when each worker's leases hold.
+// ends stores in m when each worker's leases end.
 func (p *patched) ends(m *sync.Map) {
 	change(&p.renew, nil, func(r *broker.RenewRequest, a *broker.Renewed) {
 		if !a.Lost {

@@ -42,8 +42,8 @@ func ofMany(f func(*broker.ClaimRequest)) func() func(*patched) {
 	})
 }
 
-// asleepTo has claims of many queues leave out those that had nothing, until
-// something happens, but for one cause.
+// asleepTo makes claims of many queues leave out those that were empty, until any
+// cause but one makes a job claimable.
 func asleepTo(cause string) func() func(*patched) {
 	return sharing(func(p *patched, empty *sync.Map) {
 		wake := func(by string) {

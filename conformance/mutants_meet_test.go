@@ -19,7 +19,7 @@ func (p *patched) met(f func(*broker.NewJob)) {
 	})
 }
 
-// becomes has a conflict be taken for another one.
+// becomes replaces one conflict mode by another.
 func becomes(from, to broker.UniqueConflict) func() func(*patched) {
 	return always(func(p *patched) {
 		p.met(func(j *broker.NewJob) {
@@ -32,7 +32,7 @@ func becomes(from, to broker.UniqueConflict) func() func(*patched) {
 	})
 }
 
-// inAll has f see the jobs of a queue that are in a state.
+// inAll calls f with the jobs that match a query.
 func (p *patched) inAll(o broker.Query, f func(*broker.Job)) {
 	page, _ := p.Broker.Find(background, o)
 	for i := range page.Jobs {

@@ -19,7 +19,7 @@ func (p *patched) operating(kind broker.OperationKind, f func(*broker.Operation)
 	}, nil)
 }
 
-// shown changes every job that is in a state.
+// shown changes every returned job that is in a state.
 func (p *patched) shown(state broker.State, f func(*broker.Job)) {
 	p.jobsIn(func(j *broker.Job) {
 		if j.State == state {
@@ -28,7 +28,7 @@ func (p *patched) shown(state broker.State, f func(*broker.Job)) {
 	})
 }
 
-// behind makes an operation behind everybody's back, one job at a time.
+// behind makes an operation unseen by the rule, one job at a time.
 func (p *patched) behind(op broker.Operation) {
 	for _, ref := range op.Refs {
 		one := op
@@ -252,7 +252,7 @@ var editMutants = []mutant{
 	})},
 }
 
-// restored changes what jobs are restored from.
+// restored changes the history with which jobs are restored.
 func (p *patched) restored(f func(*broker.NewJob, *broker.Restored)) {
 	p.newJobs(func(j *broker.NewJob) {
 		if j.Restore != nil {

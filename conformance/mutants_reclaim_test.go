@@ -108,7 +108,7 @@ var reclaimMutants = []mutant{
 	})},
 	{"anybody's lease can be settled", "Reclaim/VoidsTheOldLease Settle/AnotherWorkersLeaseIsVoid Race/SettleOrReclaim",
 		always(func(p *patched) {
-			change(&p.reclaim, func(*broker.ReclaimRequest) { time.Sleep(time.Millisecond) }, nil) // so that they meet
+			change(&p.reclaim, func(*broker.ReclaimRequest) { time.Sleep(time.Millisecond) }, nil) // so that they overlap
 			next := p.settle
 			p.settle = func(ctx context.Context, r broker.SettleRequest) ([]broker.Verdict, error) {
 				time.Sleep(time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// reading is a mark as it is stored.
+// reading returns a mark as it is stored.
 func (p *patched) reading(r *broker.MarkRequest) broker.Marked {
 	m, _ := p.Broker.Mark(background, broker.MarkRequest{Now: r.Now, Action: broker.MarkRead, Name: r.Name})
 	return m
@@ -204,7 +204,7 @@ var storeMutants = []mutant{
 	{"a call that failed is repeated, and its failure told", "Bounce/UnavailableMeansNotApplied", always(func(p *patched) {
 		next := p.enqueue
 		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
-			time.Sleep(time.Microsecond) // so that the store is away during some call
+			time.Sleep(time.Microsecond) // so that the store is unavailable during some call
 			got, err := next(ctx, r)
 			for again := err; errors.Is(again, broker.ErrUnavailable); {
 				_, again = next(ctx, r)
@@ -219,7 +219,7 @@ var storeMutants = []mutant{
 			claim := p.claim
 			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
 				got, err := claim(ctx, r)
-				if away.Load() { // before it or while it waited
+				if away.Load() { // before the claim or while it waited
 					<-ctx.Done()
 				}
 				return got, err
@@ -241,7 +241,7 @@ var storeMutants = []mutant{
 	})},
 }
 
-// noticing keeps in away whether some call found the store away.
+// noticing sets away once a call finds the store unavailable.
 func (p *patched) noticing(away *atomic.Bool) {
 	ping, enqueue := p.ping, p.enqueue
 	notice := func(err error) error {
@@ -308,7 +308,7 @@ var raceMutants = []mutant{
 			}
 		})
 	})},
-	// One lost answer in forty sends is enough, and one in four sends loses its own.
+	// One lost answer in the rule's forty sends is enough; one in four is lost.
 	{"an enqueue that is repeated removes its job", "Race/StressOnABadNetwork", always(func(p *patched) {
 		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
 			for _, got := range *a {
@@ -320,7 +320,7 @@ var raceMutants = []mutant{
 	})},
 }
 
-// A declared limit is held to its refusal.
+// Backends that declare a limit and do not refuse as they must.
 var limitMutants = []mutant{
 	{"priorities are declined and taken", "Order/LowerPriorityNumbersFirst",
 		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoPriority: true} } })},

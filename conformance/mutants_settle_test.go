@@ -404,7 +404,7 @@ var uniqueMutants = []mutant{
 	})},
 }
 
-// setMode changes the mode of a unique key, and says whether it did.
+// setMode changes the mode of a unique key, and reports whether it did.
 func setMode(j *broker.NewJob, from, to broker.UniqueMode) bool {
 	u := &j.Body.Unique
 	if u.Key == "" || u.Mode != from {

@@ -14,8 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-// mutant is a memory store with one thing wrong, and the rules that must find
-// it. mutate is called once a store, what it returns once a handle.
+// mutant is a memory store with one fault, and the rules that must find it. mutate is
+// called once for each store, and its result once for each handle.
 type mutant struct {
 	name   string
 	kills  string // rules, separated by spaces
@@ -34,7 +34,7 @@ func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {
 	for _, m := range allMutants() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // so that waiting in vain takes no time
+			synctest.Test(t, func(t *testing.T) { // so that waiting takes no real time
 				for _, v := range conformance.Judge(memory(m.mutate), strings.Fields(m.kills)...) {
 					switch {
 					case v.Result != conformance.Failed:
@@ -63,16 +63,14 @@ func TestSuite_EachRuleKillsAMutant(t *testing.T) {
 	}
 }
 
-// What mutations are written with.
-
 var background = context.Background()
 
-// always is a mutation whose handles share nothing.
+// always returns a mutation whose handles share nothing.
 func always(f func(*patched)) func() func(*patched) {
 	return func() func(*patched) { return f }
 }
 
-// sharing is a mutation whose handles share a map.
+// sharing returns a mutation whose handles share a map.
 func sharing(f func(*patched, *sync.Map)) func() func(*patched) {
 	return func() func(*patched) {
 		var m sync.Map
@@ -80,7 +78,7 @@ func sharing(f func(*patched, *sync.Map)) func() func(*patched) {
 	}
 }
 
-// look is a job as it is stored, or nil.
+// look returns a job as it is stored, or nil.
 func (p *patched) look(now time.Time, queue, id string) *broker.Job {
 	page, err := p.Broker.Find(background, broker.Query{Now: now, Queue: queue, IDs: []string{id}})
 	if err != nil || len(page.Jobs) == 0 {
@@ -89,7 +87,7 @@ func (p *patched) look(now time.Time, queue, id string) *broker.Job {
 	return &page.Jobs[0]
 }
 
-// known describes every queue.
+// known returns the descriptions and names of all queues.
 func (p *patched) known(now time.Time) (queues []broker.QueueInfo, names []string) {
 	reply, _ := p.Broker.Queues(background, broker.QueuesRequest{Now: now, Workers: true})
 	for _, q := range reply.Queues {
@@ -98,19 +96,19 @@ func (p *patched) known(now time.Time) (queues []broker.QueueInfo, names []strin
 	return reply.Queues, names
 }
 
-// act decides about one job, behind everybody's back.
+// act operates on one job, unseen by the rule.
 func (p *patched) act(now time.Time, kind broker.OperationKind, queue, id string) {
 	_, _ = p.Broker.Operate(background, broker.Operation{Now: now, Kind: kind,
 		Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
 }
 
-// unused are numbers that no rule gives to a settle.
+// unused has settle numbers that no rule uses.
 var unused = struct {
 	sync.Mutex
 	n int64
 }{n: 1 << 40}
 
-// settleAs settles a job as its holder, behind everybody's back.
+// settleAs settles a job as its worker, unseen by the rule.
 func (p *patched) settleAs(now time.Time, worker string, j *broker.Job, o broker.Outcome) {
 	unused.Lock()
 	unused.n++
@@ -120,13 +118,13 @@ func (p *patched) settleAs(now time.Time, worker string, j *broker.Job, o broker
 		Items: []broker.Settlement{{Job: j, Outcome: o}}})
 }
 
-// held is what a worker holds in a queue.
+// held returns the jobs that a worker holds in a queue.
 func (p *patched) held(now time.Time, queue, worker string) []broker.Job {
 	page, _ := p.Broker.Find(background, broker.Query{Now: now, Queue: queue, Worker: worker, Limit: 1000})
 	return page.Jobs
 }
 
-// refused makes jobs be refused as duplicates of the holder that f names, if any.
+// refused refuses jobs as duplicates of the holder that f returns, if any.
 func (p *patched) refused(f func(*broker.NewJob) (holder string)) {
 	next := p.enqueue
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
@@ -146,7 +144,7 @@ func (p *patched) refused(f func(*broker.NewJob) (holder string)) {
 	}
 }
 
-// leaked makes keys be held by who is stored under them in m.
+// leaked refuses unique keys that are in m, as held by the job stored there.
 func (p *patched) leaked(m *sync.Map) {
 	p.refused(func(j *broker.NewJob) string {
 		holder, _ := m.Load(j.Body.Unique.Key)
@@ -155,7 +153,7 @@ func (p *patched) leaked(m *sync.Map) {
 	})
 }
 
-// aliased makes keys stored in m free, whoever holds them.
+// aliased makes unique keys that are in m free, even if a job holds them.
 func (p *patched) aliased(m *sync.Map) {
 	p.newJobs(func(j *broker.NewJob) {
 		if _, free := m.Load(j.Body.Unique.Key); free && j.Body.Unique.Key != "" {
@@ -164,7 +162,7 @@ func (p *patched) aliased(m *sync.Map) {
 	})
 }
 
-// verdicts changes every verdict, of settles alone and of those in claims.
+// verdicts changes every verdict, of settles and of claims that carry one.
 func (p *patched) verdicts(f func(*broker.Verdict)) {
 	each := func(vs []broker.Verdict) {
 		for i := range vs {
@@ -184,7 +182,7 @@ func (p *patched) results(f func(broker.Operation, *broker.OperationResult)) {
 	})
 }
 
-// oneByOne makes a replacement decide about operations job by job.
+// oneByOne divides operations into single jobs, and calls f for each.
 func (p *patched) oneByOne(f func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult) {
 	operate := p.operate
 	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
@@ -205,8 +203,7 @@ func (p *patched) oneByOne(f func(next func() broker.OperationResult, o broker.O
 	}
 }
 
-// inStep makes claims and operations take a moment, so that those made at once
-// take turns.
+// inStep makes claims and operations take a moment, so that concurrent ones interleave.
 func (p *patched) inStep() {
 	change(&p.claim, func(*broker.ClaimRequest) { time.Sleep(time.Millisecond) }, nil)
 	change(&p.operate, func(*broker.Operation) { time.Sleep(time.Millisecond) }, nil)

@@ -102,7 +102,7 @@ var totalsMutants = append([]mutant{
 	})},
 }, forgottenTotals()...)
 
-// forgottenTotals are stores that do not count one thing.
+// forgottenTotals returns stores that each fail to count one thing.
 func forgottenTotals() (all []mutant) {
 	for name, f := range map[string]func(*broker.Totals){
 		"enqueued":  func(t *broker.Totals) { t.Enqueued = 0 },
@@ -126,7 +126,7 @@ func forgottenTotals() (all []mutant) {
 	return all
 }
 
-// totalsMutant tells totals that f has changed.
+// totalsMutant returns a mutation that changes the reported totals with f.
 func totalsMutant(f func(*broker.QueueInfo)) func() func(*patched) {
 	return always(func(p *patched) {
 		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
@@ -137,10 +137,10 @@ func totalsMutant(f func(*broker.QueueInfo)) func() func(*patched) {
 	})
 }
 
-// adder counts more in a queue than happened.
+// adder adds to the totals of a queue what did not happen.
 type adder func(queue string, more broker.Totals)
 
-// extra is a store that counts more than happens, in all its handles.
+// extra returns a mutation whose handles all count more than happens.
 func extra(f func(*patched, adder)) func() func(*patched) {
 	return func() func(*patched) {
 		var mu sync.Mutex

@@ -65,7 +65,7 @@ var wakeMutants = []mutant{
 	}},
 }
 
-// deafTo makes claims that wait be woken by every cause but one.
+// deafTo wakes waiting claims for every cause but one.
 func deafTo(cause string) func() func(*patched) {
 	return func() func(*patched) {
 		var mu sync.Mutex
@@ -114,8 +114,8 @@ func deafTo(cause string) func() func(*patched) {
 	}
 }
 
-// inLine keeps claims that wait in a line, of which an enqueue wakes the first
-// few. With rude, a claim that leaves in vain forgets the whole line.
+// inLine keeps waiting claims in a list, and an enqueue wakes the first few of it. With
+// rude, a claim that ends without a job clears the whole list.
 func inLine(wakes int, rude bool) func() func(*patched) {
 	return func() func(*patched) {
 		var mu sync.Mutex

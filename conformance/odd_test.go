@@ -11,9 +11,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// odd does everything that the contract leaves open in the least expected way:
-// short batches, More without need, claims that end early, empty pages, counts
-// of an earlier time, and a shuffled order where none is promised.
+// odd does whatever the contract leaves open in the least expected way: short batches,
+// More without need, claims that end early, empty pages, stale counts, and a shuffled
+// order where none is promised.
 func odd() func(*patched) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(1, 2))
@@ -27,7 +27,7 @@ func odd() func(*patched) {
 		claim, reclaim, find, prune, queues := p.claim, p.reclaim, p.find, p.prune, p.queues
 		p.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 			if req.Wait > 0 && chance(40) {
-				req.Wait = time.Millisecond // woken for nothing
+				req.Wait = time.Millisecond // as if woken without a job
 			}
 			if req.Max > 1 && req.Check() == nil {
 				req.Max = (req.Max + 1) / 2

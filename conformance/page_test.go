@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-// docs/backends.md is made from docs/backends.json, which keeps of each report
-// what the page shows. To bring both up to date, with servers at hand:
+// docs/backends.md is made from docs/backends.json, which has the parts of each report
+// that the page shows. To update both, with servers running:
 //
 //	JOBS_CONFORMANCE_REPORT=$PWD/reports go test -count=1 -run Conform ./backends/...
 //	JOBS_UPDATE_PAGE=$PWD/reports go test -count=1 -run Page ./conformance
@@ -26,7 +26,7 @@ const (
 	columnsPath = "../docs/backends.json"
 )
 
-// column is one run of the suite: by group, how many rules ended in which way.
+// column is one run of the suite: by group, how many rules had each result.
 type column struct {
 	Backend string
 	Test    string
@@ -50,7 +50,7 @@ func newColumn(r conformance.Report) column {
 	return c
 }
 
-// title is what people call the column: "redis on a cluster".
+// title returns the heading of the column, such as "redis on a cluster".
 func (c column) title() string {
 	names := map[string]string{"membroker": "memory", "filebroker": "file", "redisbroker": "redis", "pgbroker": "postgres"}
 	name := names[c.Backend]
@@ -75,7 +75,7 @@ func (c column) cell(group string, rules int) string {
 	case n[conformance.Absent] == rules:
 		return "–"
 	case done+n[conformance.Absent] != rules:
-		cell += fmt.Sprintf(" of %d", rules) // it was run with an earlier suite
+		cell += fmt.Sprintf(" of %d", rules) // the report is of an earlier suite
 	}
 	return cell
 }
@@ -131,7 +131,7 @@ func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
 		})}
 	for _, v := range memory.Verdicts {
 		if v.Result == conformance.Failed {
-			t.Errorf("%s on memory:\n%s", v.Rule, v.Failure) // which names the seed of a random sequence
+			t.Errorf("%s on memory:\n%s", v.Rule, v.Failure) // the failure names the seed of a random sequence
 		}
 	}
 	var columns []column
@@ -154,8 +154,8 @@ func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
 	}
 }
 
-// update takes the reports in a directory, and memory's, into the columns, and
-// writes both files.
+// update merges the reports in a directory, and memory's, into the columns, and writes
+// both files.
 func update(t *testing.T, columns []column, memory conformance.Report, dir string) []column {
 	t.Helper()
 	reports := []conformance.Report{memory}

@@ -7,8 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// patched is a broker some of whose methods are replaced. The replacements call
-// the methods of the embedded broker.
+// patched is a broker with replaced methods, which call those of the embedded broker.
 type patched struct {
 	broker.Broker
 	enqueue func(context.Context, broker.EnqueueRequest) ([]broker.Receipt, error)
@@ -31,7 +30,7 @@ type patched struct {
 	closing func() error
 }
 
-// patch starts from a broker whose methods are its own.
+// patch returns a patched broker that still has b's own methods.
 func patch(b broker.Broker) *patched {
 	return &patched{Broker: b, enqueue: b.Enqueue, claim: b.Claim, renew: b.Renew, retire: b.Retire, settle: b.Settle,
 		reclaim: b.Reclaim, prune: b.Prune, find: b.Find, queues: b.Queues, operate: b.Operate, policy: b.Policy,
@@ -87,8 +86,8 @@ func (p *patched) Keys(ctx context.Context, r broker.KeysRequest) (broker.KeysRe
 func (p *patched) Limits() broker.Limits { return p.limits() }
 func (p *patched) Close() error          { return p.closing() }
 
-// change replaces a method by one that changes the request, the answer, or
-// both; either may be nil.
+// change replaces a method by one that changes the request with before and the answer
+// with after; either may be nil.
 func change[Q, A any](method *func(context.Context, Q) (A, error), before func(*Q), after func(*Q, *A)) {
 	next := *method
 	*method = func(ctx context.Context, q Q) (A, error) {
@@ -103,7 +102,7 @@ func change[Q, A any](method *func(context.Context, Q) (A, error), before func(*
 	}
 }
 
-// jobsIn changes every job that any method shows.
+// jobsIn changes every job that any method returns.
 func (p *patched) jobsIn(f func(*broker.Job)) {
 	each := func(jobs []broker.Job) {
 		for i := range jobs {

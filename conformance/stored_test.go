@@ -12,9 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// stored is a memory store that behaves as if it had a stored form and a
-// network, so that the rules about these can be tested: queues of a newer
-// layout, bodies that cannot be read, connections that are severed.
+// stored is a memory store that behaves as if it had a stored form and a network:
+// queues of a newer layout, bodies that cannot be read, connections that are severed.
 type stored struct {
 	inner *membroker.Store
 
@@ -24,8 +23,8 @@ type stored struct {
 	links  []*faulty.Broker
 }
 
-// memory makes stores, each of whose handles mutate has changed. It is called
-// once a store, so that what its result shares is shared by the handles.
+// memory returns a function that makes stores. It calls mutate once for each store and
+// the result for each of its handles, so that handles can share what mutate made.
 func memory(mutate func() func(*patched)) func(conformance.TB) *conformance.Store {
 	return func(tb conformance.TB) *conformance.Store {
 		s := &stored{inner: membroker.NewStore(), newer: map[string]bool{}, bodies: map[string][]byte{}}
@@ -174,7 +173,8 @@ func refuse[Q, A any](s *stored, method *func(context.Context, Q) (A, error), qu
 	}
 }
 
-// safely leaves requests without items to the backend's own checks.
+// safely returns the queues of a request, or none if it has no items: such requests are
+// left to the backend's own checks.
 func safely[Q any](queues func(Q) []string, q Q) (names []string) {
 	defer func() { _ = recover() }()
 	return queues(q)

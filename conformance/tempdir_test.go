@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-// A store of files has a directory for each rule, which is gone after the rule.
+// A file store has a directory for each rule, which is removed after the rule.
 func TestJudge_RemovesTheDirectoriesOfRules(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -1,6 +1,6 @@
-// Package savebroker is a backend outside of the module jobs: it keeps jobs in memory,
-// and saves them to a file when it is closed. It is for programs of a single process
-// that are stopped in an orderly way. A crash loses all changes since the last save.
+// Package savebroker is a backend outside the module jobs. It keeps jobs in memory,
+// and saves them to a file when it is closed. It is for programs of one process that
+// shut down in an orderly way: a crash loses everything since the last save.
 package savebroker
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// Broker is a broker.Broker. It has the methods of the in-memory broker, and its own
-// Close.
+// Broker is a broker.Broker: the one in memory, with a Close of its own.
 type Broker struct {
 	broker.Broker
 	file string
@@ -26,7 +25,7 @@ type Broker struct {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Open loads the jobs of a file, or starts empty if there is none.
+// Open opens a file, or begins without jobs if there is none.
 func Open(ctx context.Context, file string) (*Broker, error) {
 	b := &Broker{Broker: membroker.New(), file: file}
 	f, err := os.Open(file)
@@ -44,7 +43,7 @@ func Open(ctx context.Context, file string) (*Broker, error) {
 }
 
 // Close saves the jobs. Stop servers and clients first: a running job cannot be saved,
-// and Close fails. Nothing is lost then, and you can call it again.
+// so Close fails. Then nothing is lost, and Close can be called again.
 func (b *Broker) Close() error {
 	f, err := os.CreateTemp(filepath.Dir(b.file), ".save-*")
 	if err != nil {
@@ -56,7 +55,7 @@ func (b *Broker) Close() error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), b.file) // the old file, or the new one
+		err = os.Rename(f.Name(), b.file) // leaves the old file or the new one, never a part
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -64,12 +63,12 @@ func (b *Broker) Close() error {
 	return b.Broker.Close()
 }
 
-// states lists the states of jobs that are saved.
+// states are the states of the jobs that are saved.
 var states = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted,
 	broker.StateCancelled}
 
-// save writes a line for each job. Policies and schedules are not saved: a program
-// sets them when it starts.
+// save writes a line for each job. It does not save policies and schedules: programs set
+// them when they start.
 func (b *Broker) save(ctx context.Context, w io.Writer) error {
 	i := inspect.New(b.Broker)
 	queues, err := i.Queues(ctx)

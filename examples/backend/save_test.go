@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 
 // end conformance
 
-// unsaved is a handle whose Close saves nothing.
+// unsaved is a handle whose Close saves nothing: other handles still use the store.
 type unsaved struct{ Broker }
 
 func (b *unsaved) Close() error { return b.Broker.Broker.Close() }

@@ -40,7 +40,7 @@
 // order run four times, each on a store of its own: first as written, then in
 // other forms. In these, jobs have headers, a unique key, a given ID or a
 // retention, or fall due instead of being pending; settles carry other jobs beside
-// the rule's; claims ask other queues too. A failure names the form, and shows the
+// the rule's; claims also name other queues. A failure names the form, and shows the
 // calls as they were made.
 //
 // # Adding a rule

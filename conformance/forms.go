@@ -24,7 +24,7 @@ type form struct {
 	given     bool // jobs have an ID that the caller chose
 	due       bool // jobs are scheduled, and fall due just before the next call, instead of pending
 	settles   []broker.Outcome
-	queues    bool // claims ask other queues too, before and after the rule's
+	queues    bool // claims also name other queues, before and after the rule's
 	known     bool // each handle has used the rule's queues before
 	rotate    bool // calls alternate between several handles
 }
@@ -104,7 +104,7 @@ type formState struct {
 	n       int
 	ring    []broker.Broker
 	turn    int
-	ready   bool // the queues beside exist
+	ready   bool // the form's own queues exist
 }
 
 // formedBroker is a handle through which a rule runs in a form.

@@ -31,7 +31,7 @@ func (p *patched) widen(queue string, by int) {
 	p.set(r)
 }
 
-// anew makes a queue forget what its rate counted.
+// anew resets the count of a queue's rate.
 func (p *patched) anew(queue string) {
 	if rate := p.set(broker.PolicyRequest{Queue: queue}).Rate; rate.Jobs > 0 {
 		p.set(broker.PolicyRequest{Queue: queue, Rate: &broker.Rate{Jobs: broker.NoLimit}})

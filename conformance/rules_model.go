@@ -346,7 +346,7 @@ func (s *sequence) repeatSettle() {
 			return // its numbers ended with it
 		}
 	}
-	for _, item := range req.Items { // a queue that the last number did not name knows an earlier one
+	for _, item := range req.Items { // a queue that the last settle left out knows only an earlier number
 		if s.m.queue(item.Job.Queue).workers[w.id].number != w.last.Number {
 			return
 		}

@@ -78,8 +78,7 @@ func (w *worker) claim(n int) []broker.Job {
 	return jobs
 }
 
-// claimed requires that a claim or reclaim gave at most so many jobs, all leased
-// to w.
+// claimed requires that a claim or reclaim gave at most most jobs, all leased to w.
 func (c *check) claimed(w *worker, got broker.Claimed, most int) {
 	c.tb.Helper()
 	if len(got.Jobs) > most {

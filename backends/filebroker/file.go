@@ -294,8 +294,7 @@ func sum(k journal.Kind, key, value []byte) uint32 {
 	return crc32.Update(s, castagnoli, value)
 }
 
-// unsealed returns the value from what sealed returned, and reports whether the checksum
-// is right.
+// unsealed reverses sealed, and reports whether the checksum is right.
 func unsealed(k journal.Kind, key, p []byte) (value []byte, ok bool) {
 	if len(p) < sumSize {
 		return nil, false

@@ -62,7 +62,7 @@ func complete(b *Broker, worker string, number int64, jobs []broker.Job) error {
 	return err
 }
 
-// found returns the states of those of these jobs that exist.
+// found returns the states of the given jobs, without those that do not exist.
 func found(t *testing.T, b *Broker, ids ...string) map[string]broker.State {
 	t.Helper()
 	states := make(map[string]broker.State)

@@ -98,8 +98,8 @@ func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 }
 
 // A byte that changed on the disk is found when the file is opened, wherever it matters.
-// The first two pages are left out: if the one of the last transaction cannot be read, as
-// after a power cut, bbolt goes back to the transaction before.
+// The first two pages, the meta pages, are left out: if the newer one cannot be read, as
+// after a power cut, bbolt uses the older one.
 func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)

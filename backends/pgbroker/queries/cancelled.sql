@@ -1,8 +1,8 @@
--- cancelled.sql: move jobs that this transaction gave state 7 out of job: to history, or delete them if nothing keeps them.
--- After a settle that gave it to none it reads nothing.
--- Params: @now µs|null, @queue, @ids, others among them
+-- cancelled.sql: move jobs that this transaction set to state 7 out of job: to history, or delete them if they have no retention.
+-- If settle.sql set none, it reads nothing.
+-- Params: @now µs|null, @queue, @ids, which may include other jobs
 -- Returns: nothing
--- Called by: (*Broker).Settle and its like, after settle.sql; (*Broker).Operate, after operate_cancel.sql
+-- Called by: the callers of settle.sql, after it; (*Broker).Operate, after operate_cancel.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (

@@ -6,7 +6,7 @@
 -- Returns: one row per job: number of its queue, lane, seq, cancel, the columns of jobRow, and whether @bytes left some out
 -- Called by: (*Broker).Claim
 with {{claimable}}, taken as materialized (
-  -- What claim_ripe.sql took.
+  -- What claim_ripe.sql leased.
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
 ), picked as materialized (
@@ -21,7 +21,7 @@ with {{claimable}}, taken as materialized (
   where s.priority_round = 0
   limit @limit - (select jobs from taken)
 ), leased as (
-  -- Perhaps not all that were picked: the lock is on a row's newest version, which this statement may not see yet.
+  -- This may be fewer than were picked: the lock is on a row's newest version, which this statement may not see yet.
   update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,

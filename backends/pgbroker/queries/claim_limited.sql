@@ -22,7 +22,7 @@ with share as materialized (
       order by j.seq limit s.most for update skip locked) l
     limit s.most) r
 ), leased as (
-  -- Perhaps not all that were picked, as in claim.sql.
+  -- This may be fewer than were picked, as in claim.sql.
   update jobs.job j set state = 3, worker = (select worker from share)
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,

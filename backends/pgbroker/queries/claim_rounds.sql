@@ -1,11 +1,11 @@
--- claim_rounds.sql: lease pending jobs as claim.sql does, where priorities of some queues take turns: of so many jobs in a row,
--- the last three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such job is pending, and at all other
--- turns, the most urgent job goes. In the other queues that is so at all turns: their rounds are endless.
+-- claim_rounds.sql: lease pending jobs as claim.sql does, if priorities of some queues take turns in rounds: the last three turns of
+-- a round belong to the priorities 2, 3 and 4 (broker.Policy.Turn). If no such job is pending, and at all other turns, the most
+-- urgent job goes. The other queues count as having an endless round.
 -- Params: @worker, @limit, @queues, @limits, @floors and @bytes as in claim.sql, @turns the number of the next turn of each queue
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
 with {{claimable}}, taken as materialized (
-  -- What claim_ripe.sql took.
+  -- What claim_ripe.sql leased.
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
 ), going as materialized (
@@ -13,7 +13,7 @@ with {{claimable}}, taken as materialized (
          coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
   from share s cross join taken
 ), reserved as materialized (
-  -- Of each lower priority as many as have a turn of theirs.
+  -- Of each lower priority, one job for each turn that belongs to it.
   select s.queue, l.place, l.lane, l.seq, l.size, l.id,
          f.first + s.round * (row_number() over (partition by s.queue, f.priority order by l.lane, l.seq) - 1) as turn
   from going s
@@ -43,7 +43,7 @@ with {{claimable}}, taken as materialized (
   union all
   select r.queue, r.place, r.id, r.lane / 2, r.lane, r.seq, r.size, f.turn from rest r join free f on f.queue = r.queue and f.n = r.n
 ), picked as materialized (
-  -- The jobs of one priority take the turns of theirs in their own order.
+  -- The jobs of each priority take its turns in their own order.
   select o.*, sum(o.size) over (order by o.ord, o.turn rows unbounded preceding) - o.size + (select bytes from taken) as before
   from (
     select s.ord, j.queue, j.id, j.place, j.size, t.turn

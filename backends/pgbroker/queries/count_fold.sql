@@ -1,4 +1,4 @@
--- count_fold.sql: fold deltas of counts into the totals. Several at once take different ones.
+-- count_fold.sql: fold deltas of counts into the totals. Concurrent calls take different deltas.
 -- Params: @limit, @floor of the deltas
 -- Returns: one row: how many were folded
 -- Called by: (*Broker).Prune, (*Broker).Queues, (*Broker).Enqueue
@@ -23,7 +23,7 @@ with taken as (
     failed = t.failed + excluded.failed, retried = t.retried + excluded.retried, died = t.died + excluded.died,
     crashed = t.crashed + excluded.crashed, dropped = t.dropped + excluded.dropped, expired = t.expired + excluded.expired,
     waits = t.waits + excluded.waits, runs = t.runs + excluded.runs,
-    -- Sums stay where they are before they are too large.
+    -- Sums of times stop before they overflow.
     waited = least(t.waited + excluded.waited, 4000000000000000000), ran = least(t.ran + excluded.ran, 4000000000000000000)
 )
 select count(*) from taken

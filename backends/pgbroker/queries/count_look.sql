@@ -1,6 +1,6 @@
--- count_look.sql: say whether many deltas of counts are not folded, and read what their floor is computed from, by one snapshot.
+-- count_look.sql: say whether many deltas of counts wait to be folded, and read what their floor is computed from, in one snapshot.
 -- Params: @many how many are many, @floor
--- Returns: one row: whether there are so many, oldest transaction that runs, the first not begun, last number of a delta,
+-- Returns: one row: whether there are that many, oldest running transaction, the first one not begun, last number of a delta,
 --   the first delta over the floor|null
 -- Called by: (*Broker).Queues, (*Broker).Prune, (*Broker).Enqueue
 select (select count(*) from (select from jobs.count_delta where n > @floor order by n limit @many) d) >= @many,

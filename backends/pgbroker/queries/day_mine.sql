@@ -1,5 +1,5 @@
--- day_mine.sql: let one server at a time change the partitions. Nobody waits for another.
+-- day_mine.sql: take the lock under which one server at a time changes the partitions, if it is free.
 -- Params: @lock number of the lock
--- Returns: one row: whether it is this transaction
+-- Returns: one row: whether this transaction has the lock
 -- Called by: (*Broker).Prune, at the beginning of a transaction
 select pg_try_advisory_xact_lock(@lock)

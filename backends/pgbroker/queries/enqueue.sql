@@ -1,20 +1,20 @@
 -- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They are
 -- stored in the order of their IDs, so that batches that share IDs do not deadlock; their seqs follow the order of the batch.
--- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @run_at run times µs|null,
+-- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none
 -- Returns: one row: now, whether the queue is served, the IDs stored or null when all were, the IDs of jobs whose unique
 --   keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with clock as materialized (
-  -- Assigning the transaction's ID before any seq is what the scan floor relies on.
+  -- The scan floor relies on the transaction getting its ID before any seq.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
   select id from jobs.queue
   where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)
 ), taken as materialized (
-  -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
+  -- Looked up once, key by key: the plan of a test for each job would scan all keys.
   select key from jobs.unique_key
   where @token::bigint is not null and queue = (select id from place) and key = any (@unique_keys::text[]) and token = @token
 ), turn as materialized (

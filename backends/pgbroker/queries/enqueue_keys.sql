@@ -1,7 +1,7 @@
 -- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. All calls take them in the same order, so that
--- batches that share some of them do not deadlock. The time goes into a setting of the transaction: the jobs are created at the
--- instant from which their keys are held.
--- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @keys, each once, @ids, @modes, @ttls times to
+-- batches that share some of them do not deadlock. A setting of the transaction keeps the time: the jobs are created at the
+-- instant from which they hold their keys.
+-- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @keys, each once, @ids, @modes, @ttls times to
 --   live µs, 0 for none, @token of this enqueue
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue.sql or restore.sql; (*Broker).Operate
@@ -14,11 +14,11 @@ with clock as materialized (
   cross join unnest(@keys::text[], @ids::text[], @modes::smallint[], @ttls::bigint[]) as n(key, id, mode, ttl)
   order by n.key collate "C"
 ), lapsed as (
-  -- Not by "on conflict": that would lock the keys that others hold, while their jobs may be about to free them.
+  -- Not by "on conflict", which would lock the keys that others hold, while their jobs may be about to free them.
   update jobs.unique_key u set job = w.id, mode = w.mode, token = @token, until = w.until
   from wish w
   where u.queue = w.queue and u.key = any (@keys) and u.key = w.key and u.until <= (select now from clock)
 )
 insert into jobs.unique_key (queue, key, job, mode, token, until)
-select queue, key, id, mode, @token, until from wish -- in its order
+select queue, key, id, mode, @token, until from wish -- in the order of wish
 on conflict (key, queue) do nothing

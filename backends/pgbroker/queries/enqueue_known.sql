@@ -1,7 +1,7 @@
--- enqueue_known.sql: say which IDs are refused because there is a record of them.
+-- enqueue_known.sql: list the IDs that are refused because they have a record.
 -- Params: @now µs|null, @queue, @ids
 -- Returns: one row per such ID
--- Called by: (*Broker).Enqueue, of jobs that a full queue turns away
+-- Called by: (*Broker).Enqueue, for jobs that a full queue refuses
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (

@@ -1,5 +1,5 @@
 -- examine_bury.sql: move a job whose due time is lost to the dead-letter queue.
--- Params: @now µs|null, @id and @queue number of its queue, locked, @more what its tail gets behind it
+-- Params: @now µs|null, @id and @queue number of its queue, locked, @more what is appended to its tail
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with clock as materialized (

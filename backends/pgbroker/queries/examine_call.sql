@@ -3,4 +3,4 @@
 -- Returns: nothing
 -- Called by: (*Broker).Examine
 insert into jobs.call (queue, key) select queue, key from jobs.job where id = @id and queue = @queue and key is not null
-  and pg_current_xact_id() is not null -- before a number is drawn, as the floor of the calls asks
+  and pg_current_xact_id() is not null -- before the call gets its number: its floor relies on that

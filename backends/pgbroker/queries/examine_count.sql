@@ -4,4 +4,4 @@
 -- Called by: (*Broker).Examine
 insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes)
 select @queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled, @bytes
-  where pg_current_xact_id() is not null -- before the number of the delta is drawn, as its floor asks
+  where pg_current_xact_id() is not null -- before the delta gets its number: its floor relies on that

@@ -1,4 +1,4 @@
--- examine_day.sql: list a day, or take it off the list.
+-- examine_day.sql: add a day to the list of days, or remove it.
 -- Params: @day, @listed whether it is to be listed
 -- Returns: nothing
 -- Called by: (*Broker).Examine

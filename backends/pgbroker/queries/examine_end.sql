@@ -1,5 +1,5 @@
 -- examine_end.sql: end a worker that is alive and counts as drained, or one that counts as drained and holds leases, so that
--- its jobs are taken over; or remove one whose queue is gone.
+-- others take over its jobs; or remove one whose queue is gone.
 -- Params: @now µs|null, @id, @queue number of its queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine

@@ -1,7 +1,7 @@
 -- examine_ended.sql: read a page of dead jobs, or of completed and cancelled records.
 -- Params: @dead whether of dead jobs, @id and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per record, in the order of the page: ID, number and name of the queue|null, layout, state, lane, whether
---   the job is dead and has a record as well, whether it is the first record of a queue that is not there
+--   the job is dead and has a record as well, whether it is the first record of a queue that does not exist
 -- Called by: (*Broker).Examine
 with page as materialized (
   select p.* from (

@@ -1,5 +1,5 @@
 -- examine_free.sql: free a unique key that its holder has no right to, if that is still so. The holder's row is locked first,
--- so that nothing becomes of it meanwhile.
+-- so that it cannot change meanwhile.
 -- Params: @key, @queue number of its queue, @holder
 -- Returns: nothing
 -- Called by: (*Broker).Examine

@@ -1,4 +1,4 @@
--- examine_hold.sql: let a job hold its unique key again, if nobody does.
+-- examine_hold.sql: let a job hold its unique key again, if no job does.
 -- Params: @key, @queue number of its queue, @id of the job, locked, @mode, @until end of the hold µs|null
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql

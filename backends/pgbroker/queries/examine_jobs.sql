@@ -1,4 +1,4 @@
--- examine_jobs.sql: read a page of jobs that are not final, by one snapshot.
+-- examine_jobs.sql: read a page of jobs that are not final, in one snapshot.
 -- Params: @id and @queue number of a queue after which the page begins, @limit, @ids|null: these jobs instead of a page
 -- Returns: one row per job, in the order of the page: the columns of jobFacts
 -- Called by: (*Broker).Examine

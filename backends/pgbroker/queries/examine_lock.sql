@@ -1,4 +1,4 @@
--- examine_lock.sql: lock jobs that are not final, to be looked at again and repaired.
+-- examine_lock.sql: lock jobs that are not final, before they are read again and repaired.
 -- Params: @ids
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction before examine_jobs.sql

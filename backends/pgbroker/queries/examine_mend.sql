@@ -4,7 +4,7 @@
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with called as (
-  -- Claims look at the keys of all that may be pending now.
+  -- Claims then look at the keys of all jobs that may be pending now.
   insert into jobs.call (queue, key)
   select distinct j.queue, j.key
   from jobs.job j join unnest(@ids::text[], @queues::int[]) as n(id, queue) on n.id = j.id and n.queue = j.queue

@@ -1,5 +1,5 @@
--- examine_sequences.sql: let the sequences of seqs and of fences go on after these numbers.
--- Params: @turn last turn|null, @fence last fence|null
+-- examine_sequences.sql: raise the sequences of seqs and of fences to these numbers at least.
+-- Params: @turn last seq|null, @fence last fence|null
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Examine
 select case when @turn::bigint is not null then setval('jobs.job_seq', greatest(@turn, (select last_value from jobs.job_seq))) end,

@@ -1,6 +1,6 @@
 -- examine_turns.sql: read the highest seq in any lane, and the last one given out.
 -- Params: none
--- Returns: one row: highest turn, last turn, how many queues
+-- Returns: one row: highest seq, last seq, number of queues
 -- Called by: (*Broker).Examine
 select coalesce(max(t.turn), 0), (select last_value from jobs.job_seq), (select count(*) from jobs.queue)
 from (

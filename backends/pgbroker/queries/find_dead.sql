@@ -1,6 +1,6 @@
--- find_dead.sql: read a page of dead jobs, by death.
+-- find_dead.sql: read a page of dead jobs, by time of death.
 -- Params: @queue, @died_at time of death and @id after which the page begins, @until time before which it ends, @limit,
---   @begins, @text, @type what the records have in them
+--   @begins, @text, @type as in parts/sieved.sql
 -- Returns: time of death, 0, and the other columns of foundRow, and which record of the page it is
 -- Called by: (*Broker).Find
 select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean, null::text,

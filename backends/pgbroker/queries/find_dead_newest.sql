@@ -1,6 +1,6 @@
--- find_dead_newest.sql: read a page of dead jobs, by death, the latest first.
+-- find_dead_newest.sql: read a page of dead jobs, by time of death, the latest first.
 -- Params: @queue, @died_at time of death and @id after which the page begins, @from time of death at which it ends, @limit,
---   @begins, @text, @type what the records have in them
+--   @begins, @text, @type as in parts/sieved.sql
 -- Returns: time of death, 0, and the other columns of foundRow, and which record of the page it is
 -- Called by: (*Broker).Find
 select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean, null::text,

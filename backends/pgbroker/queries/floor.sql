@@ -1,9 +1,9 @@
--- floor.sql: read what the scan floors are computed from, by one snapshot.
--- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @due_at due times and @due_turns turns of
+-- floor.sql: read what the scan floors are computed from, in one snapshot.
+-- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @due_at due times and @due_turns seqs of
 --   their floors of due jobs
--- Returns: one row: oldest transaction that runs, this transaction, last seq handed out,
+-- Returns: one row: oldest running transaction, this transaction, last seq,
 --   for each queue and lane the first pending seq over the floor|null, now,
---   for each queue the due time of the first job over the floor|null, for each queue its turn|null
+--   for each queue the due time of the first job over the floor|null, for each queue its seq|null
 -- Called by: (*Broker).Claim
 with place as materialized (
   select n.ord, q.id

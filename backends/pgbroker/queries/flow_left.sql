@@ -1,10 +1,10 @@
--- flow_left.sql: say whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
--- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
--- Params: @now µs|null, @queue, @flow how it is served, as the claim knows, @floor of the calls, @alone whether the claim does not lock or
---   take anything before it has this answer
+-- flow_left.sql: say whether more keys of a queue may be served, and when the next one may whose rate is used up. If the queue gave less
+-- than it could, the claim takes nothing from the queues behind it. For a queue that the claim may not take from, the answer is no.
+-- Params: @now µs|null, @queue, @flow how it is served as far as the claim knows, @floor of the calls, @alone whether the claim locks and
+--   takes nothing before this answer
 -- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether
---   jobs without a key are pending, whether others are, when that matters; for the floor of the calls, as count_look.sql says it,
---   the oldest transaction that runs, the first not begun, the last number, the first over the floor|null; nothing
+--   jobs without a key are pending, whether others are, if that matters; for the floor of the calls, as in count_look.sql,
+--   the oldest running transaction, the first one not begun, the last number, the first over the floor|null; nothing
 -- Called by: (*Broker).Claim, in one transaction after flow_take.sql, or alone
 with left_over as materialized (
 select c.n is not null

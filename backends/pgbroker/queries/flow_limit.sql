@@ -1,5 +1,5 @@
--- flow_limit.sql: lock what a claim of queues with keys or limits waits for: the rows of its worker and the limits, all by the numbers of
--- the queues, whatever order the claim serves these in. What is counted in later statements no other claim changes meanwhile.
+-- flow_limit.sql: lock the rows that a claim of queues with keys or limits waits for: those of its worker and those of the limits, by the
+-- numbers of the queues, whatever order the claim serves these in. No other claim then changes what later statements count.
 -- Params: @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Claim, in one transaction before flow_room.sql
@@ -10,5 +10,5 @@ with place as materialized (
   order by queue for key share
 )
 select from jobs.limiter
-where queue = any (array(select id from place)) and (select count(*) from met) >= 0 -- the others first
+where queue = any (array(select id from place)) and (select count(*) from met) >= 0 -- locks those first
 order by queue for no key update

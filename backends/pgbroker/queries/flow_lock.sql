@@ -1,11 +1,11 @@
--- flow_lock.sql: lock the keys whose turn it is, and those that are to be looked at: that were called, whose rate has room
--- again, or that were kept back under another policy. Keys that another claim has locked are passed over, and stay called.
--- Nothing is locked in a queue that is not served, or is paused, or where the worker is not alive, or whose limits leave no room; those of
--- a queue whose limits were not looked at in this transaction leave none.
--- Whose rows are locked here, flow_take.sql looks at by a later snapshot: what this one shows may be older than the lock.
+-- flow_lock.sql: lock the keys whose turn it is, and those that the claim must look at: keys that were called, whose rate has room
+-- again, or that were blocked under another policy. Keys that another claim has locked are skipped, and stay called.
+-- Nothing is locked in a queue that is not served, or is paused, or where the worker is not alive, or whose limits leave no room; limits
+-- that this transaction has not read leave none.
+-- flow_take.sql reads the locked keys in a later snapshot: what this one shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
 --   to lock for their turn, @calls how many to look at, of each kind, @floor of the calls
--- Returns: one row: how many keys have their turn, how many were to be looked at, how many of these were passed over, nothing,
+-- Returns: one row: how many keys have their turn, how many others to look at, how many of these were skipped, nothing,
 --   nothing
 -- Called by: (*Broker).Claim
 with share as materialized (
@@ -31,7 +31,7 @@ with share as materialized (
   select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
   for no key update skip locked
 ), made as (
-  -- In the order of their names: claims that make the same ones wait for each other, and not in a circle.
+  -- In the order of their names, so that claims which insert the same keys do not deadlock.
   insert into jobs.key (queue, name)
   select (select queue from share), key from again where key not in (select name from known) order by key
   on conflict do nothing returning name

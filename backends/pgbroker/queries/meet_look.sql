@@ -1,6 +1,6 @@
--- meet_look.sql: read which job holds a unique key, and whether there is a record of the new job that meets it.
+-- meet_look.sql: read which job holds a unique key, and whether the new job has a record already.
 -- A second statement, because its snapshot shows what happened while meet_lock.sql waited.
--- Params: @now µs|null, @queue, @key, @id of the new job, @behind what holders say of a job before them, without its ID
+-- Params: @now µs|null, @queue, @key, @id of the new job, @behind what held says of a job that waits behind another, before that ID
 -- Returns: one row: now, the queue's policy if it bounds what it takes|null, whether there is a record of the ID, the job that it
 --   replaced before|null, the holder|null, the mode of its hold, the job behind it|null
 -- Called by: (*Broker).Enqueue, in one transaction after meet_lock.sql

@@ -1,5 +1,5 @@
 -- operate_delete.sql: delete jobs that are not active, from all tables.
--- Params: @now µs|null, @queue, @ids, all of them locked, @elsewhere whether they are elsewhere now
+-- Params: @now µs|null, @queue, @ids, all of them locked, @elsewhere whether another store has them now
 -- Returns: nothing
 -- Called by: (*Broker).Operate
 with clock as materialized (
@@ -26,7 +26,7 @@ with clock as materialized (
     gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
-  -- Those of heads, which keep their keys back no more.
+  -- The keys of deleted heads, which no longer block them.
   insert into jobs.call (queue, key)
   select place.id, h.key from place, (select key from live where head is not null union select key from died where head is not null) h
 ), waited as (

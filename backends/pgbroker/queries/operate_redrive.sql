@@ -1,4 +1,4 @@
--- operate_redrive.sql: send dead jobs back to their queue, except those whose unique key was not taken again.
+-- operate_redrive.sql: send dead jobs back to their queue, except those whose unique key could not be taken again.
 -- Params: @queue, @ids, all of them locked, @tails, @unique_keys to hold, '' for none, @token of the keys taken, @self and
 --   @payload as in wake.sql
 -- Returns: one row: the IDs sent back, nothing

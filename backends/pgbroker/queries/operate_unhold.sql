@@ -5,7 +5,7 @@
 with place as materialized (
   select id from jobs.queue where name = @queue
 ), turn as materialized (
-  -- The first goes out first.
+  -- The first is claimed first.
   select o.id, nextval('jobs.job_seq') as seq
   from (select n.id from unnest(@ids::text[]) with ordinality as n(id, ord) order by n.ord desc) o
 ), back as (

@@ -1,5 +1,5 @@
--- prune_marks.sql: remove marks and events that lapsed an hour ago. A mark lies that long so that a taker that stalls
--- between drawing its fence and storing the mark finds it, and draws again.
+-- prune_marks.sql: remove marks and events that lapsed an hour ago. A mark stays that long so that a call that stalls
+-- between generating its fence and storing the mark finds it, and generates another fence.
 -- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
 -- Called by: (*Broker).Prune

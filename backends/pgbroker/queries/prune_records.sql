@@ -1,4 +1,4 @@
--- prune_records.sql: remove completed and cancelled records past their time, those that a partition's end does not remove.
+-- prune_records.sql: remove completed and cancelled records whose retention is over and that are in no partition of a day.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune

@@ -1,5 +1,5 @@
 -- prune_rest.sql: remove other rows of a queue that have lapsed: remembered IDs, unique windows, ended workers after a day,
--- what is known of keys whose rate is as if they had never started a job.
+-- keys whose rate is as if they had never started a job.
 -- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune

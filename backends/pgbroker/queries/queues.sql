@@ -1,6 +1,6 @@
 -- queues.sql: describe queues, by name.
--- Params: @queues names|null for all, @floor of the deltas of counts, @known queues whose oldest jobs are looked for from a place on,
---   @from for each of them those of the lanes 2 to 9, by seq, and of scheduled, retry, completed, dead and cancelled jobs, by time
+-- Params: @queues names|null for all, @floor of the deltas of counts, @known queues whose oldest jobs are searched from a position on,
+--   @from for each of them the positions: of the lanes 2 to 9, by seq, and of scheduled, retry, completed, dead and cancelled jobs, by time
 -- Returns: one row per queue: columns of queueRow
 -- Called by: (*Broker).Queues
 with delta as materialized (
@@ -32,7 +32,7 @@ cross join lateral (
     (select (@from::bigint[])[13 * k - 12:13 * k] from generate_subscripts(@known::text[], 1) k where (@known::text[])[k] = q.name limit 1),
     array_fill(-9223372036854775807, array[13])) as at offset 0) f
 cross join lateral (
-  -- Of keys that take turns the next is not looked for, but the one that became pending first.
+  -- Of jobs with a key this finds the one that became pending first, not the one whose turn is next.
   select array_agg(case when k.seq < j.seq or j.seq is null then k.seq else j.seq end order by l.lane) as seqs,
          array_agg(case when k.seq < j.seq or j.seq is null then k.created_at else j.created_at end order by l.lane) as created
   from generate_series(2, 9) as l(lane) left join lateral (

@@ -1,4 +1,4 @@
--- reclaim_end.sql: end the workers of queues that ran out, for a worker that is alive and has not run out itself.
+-- reclaim_end.sql: end the workers of queues whose leases ran out, for a worker that is alive and whose own have not.
 -- A worker with a claim under way is left to the next call.
 -- Params: @now µs|null, @worker calling worker, @queues
 -- Returns: one row per queue where the caller may reclaim: queue

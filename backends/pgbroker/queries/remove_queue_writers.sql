@@ -1,7 +1,7 @@
--- remove_queue_writers.sql: list the transactions that may be storing something for a queue that they do not know to be
--- leaving. A statement locks its tables before it looks at queues, and the transaction keeps the locks: so each has one now,
--- or is over. To read pg_locks keeps nobody waiting, and every role may.
--- Params: @writers those of which this is asked|null: all
+-- remove_queue_writers.sql: list the transactions that may be writing to a queue without knowing that it is leaving.
+-- A statement locks its tables before it reads queues, and the transaction keeps the locks: so each of them has one now,
+-- or is over. Reading pg_locks blocks nobody, and every role may do so.
+-- Params: @writers those to check|null for all
 -- Returns: one row: the virtual IDs of those transactions
 -- Called by: (*Broker).Operate
 select array(

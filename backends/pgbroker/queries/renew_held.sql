@@ -1,5 +1,5 @@
--- renew_held.sql: count a worker's leases, if asked to, list those whose cancelling was asked for, and say when the next
--- leases of anybody run out; those of an ended worker that still holds jobs have.
+-- renew_held.sql: count a worker's leases, if asked to, list those that were asked to cancel, and say when the next
+-- leases of any worker run out; those of an ended worker that still holds jobs have run out.
 -- Params: @now µs|null, @worker, @queues, @count whether to count
 -- Returns: one row per queue that exists: queue, now, layout, leases|null, when leases run out|null, IDs to cancel|null, their epochs|null
 -- Called by: (*Broker).Renew

@@ -1,4 +1,4 @@
--- restore_end.sql: take back jobs whose IDs have a record elsewhere, and move those that had ended to where they belong: to
+-- restore_end.sql: remove jobs again whose IDs have a record in another table, and move those that had ended to where they belong: to
 -- dead, to history, or nowhere when their retention is over.
 -- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
 --   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed

@@ -1,9 +1,9 @@
--- restore_look.sql: say which IDs are refused to jobs that were elsewhere, because there is a record of them. One that left
--- for elsewhere itself is let in again from a later epoch.
--- Params: @now µs|null, @queue, @ids, @epochs their epochs there, @stored those that this transaction stored|null
+-- restore_look.sql: list the IDs of jobs from another store that are refused because they have a record here. A job that left this
+-- store may come back with a later epoch.
+-- Params: @now µs|null, @queue, @ids, @epochs in the other store, @stored those that this transaction stored|null
 -- Returns: one row per such ID: ID, what held says of the job|null
 -- Called by: (*Broker).Enqueue, in one transaction after restore.sql, with a later snapshot, which shows jobs that ended
---   while that waited for their IDs; and of jobs that a full queue turns away
+--   while that waited for their IDs; and for jobs that a full queue refuses
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (

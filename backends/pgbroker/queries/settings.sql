@@ -1,6 +1,6 @@
--- settings.sql: settings for the rest of this transaction. A generic plan is cached while a table is nearly empty and
--- used when it is not: so of the plans for a statement only those by index are left, in its order, which is that of all locks,
--- and of joins of two lists those by hash.
+-- settings.sql: change settings for the rest of this transaction. A generic plan may be cached while a table is nearly empty and
+-- used when it is not. So the settings leave only plans that read an index in its order, which is also the order of all locks,
+-- and that join two lists by hash.
 -- Params: @commit 'off' for a commit that may be lost with the server's memory, null to leave it; @lock_timeout|null
 -- Returns: one row, which is ignored
 -- Called by: every pipeline that searches by index

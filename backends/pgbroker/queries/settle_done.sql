@@ -35,7 +35,7 @@ with place as materialized (
   -- Only for jobs that leave a record: most leave none, and then these columns are not read.
   join unnest(@deliveries::int[], @failures::int[], @crashes::int[], @snoozes::int[], @tails::bytea[])
     with ordinality as h(deliveries, failures, crashes, snoozes, tail, ord) on h.ord = e.ord
-  -- Whole days, in real time, of queues that need not count what they keep.
+  -- Partitions are for whole days, in real time, and for queues that need not count what they keep.
   cross join lateral (
     select case when e.keep >= 86400000000 and @now::bigint is null and p.keep_completed_count = 0
       then ((p.now + e.keep) / 86400000000)::int end as day) d
@@ -59,7 +59,7 @@ with place as materialized (
                count(*) filter (where state = 7 and keep > 0) as cancelled, count(*) filter (where state = 5) as done,
                count(*) filter (where state = 7) as dropped from ended) e
   cross join lateral (
-    -- Items that were not applied do not count: then the others are added up.
+    -- Items that were not applied do not count: if there are any, the others are added up.
     select case when e.n = cardinality(@ids::text[]) then @times::bigint[] else (
       select array[count(*) filter (where i.waited > 0), least(sum(i.waited), 4e18)::bigint, count(*) filter (where i.ran > 0),
                    least(sum(i.ran), 4e18)::bigint]

@@ -1,5 +1,5 @@
 -- tell.sql: publish events to watchers: to those that listen, and to those that poll.
--- Params: @channel, @queue, @payloads, @always whether to tell although nobody is known to watch
+-- Params: @channel, @queue, @payloads, @always whether to publish even if nobody is known to watch
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire and (*Broker).Operate, after their transaction
 with clock as materialized (

@@ -1,5 +1,5 @@
--- waiter_leave.sql: remove a listener from the processes that wait, and those that died: nobody holds the locks of their numbers.
--- Params: @self the listener, 0 for the dead alone
+-- waiter_leave.sql: remove a listener from the processes that wait, or all that died: nobody holds the locks of their numbers.
+-- Params: @self the listener, 0 for those that died
 -- Returns: nothing
 -- Called by: (*Broker).Close and (*Broker).Prune
 delete from jobs.waiter

@@ -1,5 +1,5 @@
--- allowed.sql: how many jobs of the queue q a claim may lease: by its share, what it has leased, and the room that flow_room.sql found. The
--- limits of a queue that were not looked at in this transaction leave none.
+-- allowed.sql: how many more jobs of queue q a claim may lease: within its share, what all shares leave of their total, and the room that
+-- flow_room.sql found. Limits that this transaction has not read leave no room.
 -- Params: @limit of the share, @total of all shares
 greatest(least(@limit::int, @total::int - coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0),
            case when q.flow & 2 > 0 then case when split_part(current_setting('jobs_claim.room', true), ':', 1) = q.id::text

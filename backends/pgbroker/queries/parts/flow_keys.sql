@@ -1,11 +1,11 @@
--- flow_keys.sql: what flow_take.sql and flow_rounds.sql may lease: the jobs of the keys that flow_lock.sql locked, by the passes of these,
--- and beside them all jobs without a key as if they had one key. A job moves the pass of its key on, by the less the more weight the key has.
+-- flow_keys.sql: the jobs that flow_take.sql and flow_rounds.sql may lease: those of the keys that flow_lock.sql locked, by their passes,
+-- and all jobs without a key, as if they had one key. Each job raises the pass of its key, by less the more weight the key has.
 -- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @passes of the jobs without a key, by priority
 share as materialized (
-  -- As flow_lock.sql decided, whatever has changed since: the keys that it locked have to get their turns.
+  -- What flow_lock.sql decided stays, even if the queue has changed since: the keys that it locked must get their turns.
   select 1 as ord, q.id as queue, split_part(s.share, ':', 2)::bigint as worker, q.priority_round, q.changed, q.ordered, q.orders,
          q.key_max_active, q.policy, split_part(s.share, ':', 3)::int as most,
-         -- Read once all that it counts is locked: by flow_room.sql, which held up all other claims of a queue with limits, or here.
+         -- Read when all that it counts is locked: by flow_room.sql, for which other claims of a queue with limits wait, or here.
          coalesce(@now::bigint, case when split_part(s.room, ':', 1) = q.id::text then split_part(s.room, ':', 3)::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
   from (select current_setting('jobs_claim.share', true) as share, current_setting('jobs_claim.room', true) as room offset 0) s
@@ -15,7 +15,7 @@ share as materialized (
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
 ), floor as materialized (
-  -- Where a key begins that had no turns, or none of late: behind one turn of each other.
+  -- A key that had no turns, or none lately, begins behind one turn of each other key.
   select array[
     coalesce((select pass[1] from jobs.key where queue = s.queue and pass[1] is not null order by pass[1], name limit 1), 0),
     coalesce((select pass[2] from jobs.key where queue = s.queue and pass[2] is not null order by pass[2], name limit 1), 0),
@@ -23,7 +23,7 @@ share as materialized (
     coalesce((select pass[4] from jobs.key where queue = s.queue and pass[4] is not null order by pass[4], name limit 1), 0)] as pass
   from share s
 ), ruled as materialized (
-  -- The locked keys, and what rules them.
+  -- The locked keys, and the limits that hold for them.
   select k.name, k.pass, k.at, k.used, k.policy is not null as owns, coalesce((k.policy->>'paused')::int, 0) > 0 as paused,
          coalesce(nullif((k.policy->>'weight')::bigint, 0), 1) as weight,
          case when s.ordered > 0 then 1
@@ -47,7 +47,7 @@ share as materialized (
     select count(*) as n from (
       select from jobs.job j where j.queue = s.queue and j.state = 3 and j.key = k.name limit k.max_active) o) a on k.max_active > 0
   left join lateral (
-    -- A head that is pending is the only one that may start.
+    -- A pending head is the only job of its key that may start.
     select case when bool_and(o.state = 1) then min(o.id) end as id, bool_or(o.state <> 1) as stops from (
       (select id, state from jobs.job j
        where s.ordered > 0 and j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
@@ -59,13 +59,13 @@ share as materialized (
     select k.at, k.used, k.jobs, k.per, k.burst, s.now) b on k.jobs > 0
   left join lateral ({{bucket}}) f on k.jobs > 0
 ), bound as materialized (
-  -- One key needs twice its share of the jobs at most, or it has less to do with others and more to do with a further look.
+  -- Twice the fair share of a key is enough to read: if other keys have too few jobs, a further look takes more of it.
   select f.*, 1000000 / f.weight as stride,
          least(f.free, (select most from share),
                2 * ceil((select most from share) * f.weight / sum(f.weight) over ())::bigint)::bigint as usable
   from freed f
 ), candidate as materialized (
-  -- Read in order, and one more of each key than it may get.
+  -- In order, and of each key one job more than it may get: that tells whether it has more.
   select k.name, k.pass, k.stride, k.usable, j.*, j.lane / 2 as priority
   from share s cross join bound k
   cross join generate_series(1, case when s.priority_round > 0 then 4 else 1 end) as g(priority)
@@ -81,10 +81,10 @@ share as materialized (
   from share s cross join bound k
   cross join lateral (
     select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
-    where j.queue = s.queue and j.id = k.head and j.state = 1 limit 1) j -- limit, or a plan would read the whole queue
+    where j.queue = s.queue and j.id = k.head and j.state = 1 limit 1) j -- without the limit a plan would read the whole queue
   where k.head is not null
 ), entry as materialized (
-  -- Keys that begin at once do so in the order in which their jobs came.
+  -- Keys that begin in one claim do so in the order in which their jobs came.
   select name, max(r) filter (where priority = 1) as r1, max(r) filter (where priority = 2) as r2, max(r) filter (where priority = 3) as r3,
     max(r) filter (where priority = 4) as r4
   from (select name, priority, row_number() over (partition by priority order by seq) - count(*) over (partition by priority) as r
@@ -97,7 +97,7 @@ share as materialized (
   from floor f cross join candidate c left join entry e on e.name = c.name
   where c.n <= c.usable
 ), in_order as materialized (
-  -- By priority: as long as the limit is not reached, or all of them.
+  -- By priority: up to the limit, or all of them if the priorities take turns.
   select p.priority, l.*
   from share s cross join floor f cross join generate_series(1, 4) as p(priority)
   cross join lateral (
@@ -112,7 +112,7 @@ share as materialized (
           select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
           where {{pending}}
           order by j.seq limit s.most for update skip locked) j
-        -- As many as go before the last of the limit: none is locked that stays.
+        -- Only as many as go within the limit: no other job is locked.
         limit (select count(*) filter (where t.free) from (
                  select c.tag, false as free from keyed c where c.priority = p.priority
                  union all select b.pass + 1000000 * (i - 1), true from generate_series(1, s.most) as i

@@ -1,8 +1,8 @@
--- flow_lease.sql: the lease of the jobs that were picked for a queue with keys. Keys that may start no more are kept back, those that
--- have nothing pending leave, the others are at their next turn.
+-- flow_lease.sql: leases the jobs that were picked for a queue with keys. Keys that may start no more jobs are blocked, keys without
+-- pending jobs are removed, and the others get the pass of their next turn.
 -- Params: @bytes at which the answers end
 got as materialized (
-  -- Not those that an operator is at work on.
+  -- Without jobs that an operation has locked.
   select ctid as place from jobs.job
   where ctid = any (array(select place from picked where name is not null and before < @bytes)) and state = 1 for update skip locked
 ), leased as (
@@ -30,7 +30,7 @@ got as materialized (
          count(*) filter (where priority = 2) as n2, count(*) filter (where priority = 3) as n3, count(*) filter (where priority = 4) as n4
   from candidate group by name
 ), rest as materialized (
-  -- What each key was given, and which of its priorities have more: what was read and not given, or comes behind what was read.
+  -- What each key got, and which of its priorities have more jobs: some that were read and not leased, or some behind these.
   select k.*, coalesce(g.n, 0) as given, coalesce(g.n1, 0) as n1, coalesce(g.n2, 0) as n2, coalesce(g.n3, 0) as n3, coalesce(g.n4, 0) as n4,
          array[
            coalesce(c.n1 > coalesce(g.n1, 0), false) or (c.n > c.usable and c.lane < 2 or k.head is not null) and exists (

@@ -1,6 +1,6 @@
--- notified.sql: a notification to one process in which a claim waits for a queue, if there is one: to a random one, without this process
--- and without those that died, since a listener holds a lock of its number. In a transaction that may last, number 0 comes after them,
--- which all processes listen to: a claim may begin to wait before the commit.
+-- notified.sql: notifies one process in which a claim waits for a queue, if there is one: a random one, but neither this process nor
+-- one that died, whose listener no longer holds the lock of its number. In a transaction of the caller's, if none waits, it notifies
+-- number 0, which all processes listen to: a claim may begin to wait before the commit.
 -- Params: @queue, @self this process's listener, 0 for none, -1 in a transaction of the caller's, @payload
 select pg_notify('jobs.' || w.listener, @payload)::text
 from (

@@ -1,4 +1,4 @@
--- room_again.sql: when the rate of the queue q has room again; no row when it has some, or there is none.
+-- room_again.sql: reads when the rate of queue q has room again; no row if it has room now, or there is no rate.
 -- Params: @now µs|null
 select f.next
   from (select at, used from jobs.limiter where queue = q.id and q.rate > 0 limit 1) l

@@ -22,18 +22,19 @@ type ages struct {
 
 type queueAges struct {
 	from  [places]int64
-	front time.Time // from then on a look begins at the very front
+	front time.Time // from then on a search begins at the front
 
-	// The last seq drawn: as of asked, in µs of the store's time, and at least dueMargin before.
+	// The last seq taken: at asked, in µs of the store's time, and at least dueMargin before.
 	drawn, before, asked int64
 }
 
-// places are those of a queue where queues.sql looks for its oldest jobs: the
-// lanes, by seq, and five states by time.
+// places is how many searches queues.sql makes for the oldest jobs of a queue: in its lanes,
+// by seq, and in five states, by time.
 const places = lanes + 5
 
-// dearness says which statements of Queues are too slow to search everything each time:
-// those that take as long as from. They search everything again after share times as long.
+// dearness says which statements of Queues are too slow to search everything each time: those
+// that take at least from. They search everything again after share times the time that they
+// took.
 type dearness struct {
 	from  time.Duration
 	share int
@@ -45,7 +46,7 @@ var isDear = dearness{from: 50 * time.Millisecond, share: 20}
 // dearPause is the longest pause.
 const dearPause = time.Minute
 
-// pause returns how long a statement that took so many µs is not repeated.
+// pause returns how long not to repeat a statement that took this many µs.
 func (d dearness) pause(us int64) time.Duration {
 	took := time.Duration(us) * time.Microsecond
 	if took < d.from {
@@ -71,7 +72,7 @@ func (a *ages) start(now time.Time) (queues []string, from []int64) {
 // agesLook is a search of Queues for the oldest jobs.
 type agesLook struct {
 	now    time.Time // when it began
-	queues []string  // that are not looked at from the very front
+	queues []string  // that are not searched from the front
 	from   []int64   // where it begins, by queue and place
 
 	// The answer.
@@ -79,12 +80,12 @@ type agesLook struct {
 	seen            []agesSeen
 }
 
-// agesSeen is what was seen of a queue's oldest jobs: of each place the first seq,
-// or time, or none.
+// agesSeen has what a search saw of a queue's oldest jobs: at each place the first seq or
+// time, or none.
 type agesSeen struct {
 	queue  string
 	first  []*int64
-	missed bool // there are jobs of some state, and none was seen
+	missed bool // some state has jobs, but the search saw none
 }
 
 // raise moves the start of the next search up to what a search found.

@@ -22,8 +22,8 @@ func lean(arg any) any {
 	return arg
 }
 
-// textArray hands out its elements one after the other in the same place, as
-// the driver asks for each when it has encoded the one before.
+// textArray returns each element in the same variable: the driver asks for an element when it
+// has encoded the one before.
 type textArray struct {
 	all []string
 	at  textElement
@@ -95,7 +95,7 @@ func dimensions(n int) []pgtype.ArrayDimension {
 	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}}
 }
 
-// asText is an array as PostgreSQL writes it.
+// asText returns an array in PostgreSQL's text form.
 func asText(oid uint32, array any) (pgtype.Text, error) {
 	text, err := pgtype.NewMap().Encode(oid, pgtype.TextFormatCode, array, nil)
 	return pgtype.Text{String: string(text), Valid: text != nil}, err

@@ -65,7 +65,7 @@ type Broker struct {
 
 	poll       time.Duration // pollListening, except in tests that only a wake-up may pass
 	daysTurned atomic.Int64  // when this process last looked at the partitions
-	daysDenied sync.Once     // the role may not, which was logged
+	daysDenied sync.Once     // logs that the role may not change them
 
 	closing sync.Once
 	closed  chan struct{}
@@ -98,7 +98,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 	}
 	if config.Listen != "" {
 		var err error
-		if b.listens, err = pgx.ParseConfig(config.Listen); err != nil { // which may quote a password
+		if b.listens, err = pgx.ParseConfig(config.Listen); err != nil { // the error may quote a password
 			return nil, broker.About(broker.Invalid("listen", "is not understood; write a URL as for the pool"), "open", "", "")
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// promoteLimit bounds how many due jobs of one queue and state become pending
-// in one claim; twice as many are the most of all its queues.
+// promoteLimit bounds how many due jobs of one queue and state become pending in one claim; of
+// all its queues together twice as many at most.
 const promoteLimit = 1000
 
 // Claim settles and leases in one round trip, which is one transaction. It makes another
@@ -33,11 +33,11 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claimed is the answer to a claim.
 type claimed struct {
 	broker.Claimed
-	passed  bool // keys were passed over that other claims had locked
+	passed  bool // keys were skipped that other claims had locked
 	counted bool // rates counted jobs, at its Now
 }
 
-// claim makes one claim, of pending jobs alone if known says the rest about the queues.
+// claim makes one claim, of pending jobs only if known has the rest about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got claimed, err error) {
 	heard := b.waker.sofar()
 	var duties map[string]*duty
@@ -57,7 +57,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	}
 	room := req.ByteLimit()
 	if b.flows.any(req.Queues) {
-		known = nil // which is of jobs, not of keys
+		known = nil // it knows nothing of keys
 	}
 	var c *claiming
 	for tries := 0; tries == 0 || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; tries++ {
@@ -66,7 +66,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 			limit: req.Max - len(got.Jobs), room: room, state: state}
 		c.shares, shares = cutRound(shares)
 		if first {
-			c.looked = c.shares // those that it will not come to have a say, too: the worker may have ended there
+			c.looked = c.shares // also queues that the claim does not get to: the worker may have ended there
 		}
 		c.shares, shares, c.flow = b.flows.cut(c.shares, shares)
 		var before []step
@@ -80,7 +80,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		if err == nil {
 			c.addTo(&got)
 			room -= c.size
-			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // the others would be counted later
+			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // rates would count the others at a later time
 				all := len(shares)
 				shares = slices.DeleteFunc(shares, func(s broker.Share) bool { return b.flows.any([]broker.Share{s}) })
 				got.More = got.More || len(shares) < all
@@ -150,23 +150,23 @@ type claiming struct {
 	known  *standing
 	heard  news // before it began
 	shares []broker.Share
-	looked []broker.Share // at which it looks beside, and before; nil for the same
+	looked []broker.Share // whose due jobs it looks at before; nil for shares
 	limit  int
 	room   int // bytes at which the answer ends
 
 	at      int64 // when it looked
-	counted int64 // the later time, when all was locked, at which rates counted jobs that it gave; of several queues the last
+	counted int64 // when rates counted the leased jobs, once all was locked: later than at; of several queues the last
 	due     int   // jobs that fell due
 	jobs    []broker.Job
 	size    int  // bytes of the jobs
 	cut     bool // claim.sql left jobs out because of their bytes
 	more    bool
 	turns   []int64        // of each share, nil when no queue goes in rounds
-	begins  []broker.Share // that are to be asked anew: as the claim learnt they go in rounds, or have keys or limits
+	begins  []broker.Share // to be asked again: the claim learned that they have rounds, keys or limits
 	flow    bool           // whether the shares are of queues with keys or limits
-	flows   []flowShare    // of each share of such
-	passed  bool           // keys were passed over that others are at work on
-	behind  int            // the first share of a queue that proved to have keys or limits, from 1 on: no later one gave anything
+	flows   []flowShare    // of each such share
+	passed  bool           // keys were skipped that other claims had locked
+	behind  int            // the first share, from 1 on, whose queue turned out to have keys or limits: later ones gave nothing
 	state   map[string]queueState
 	places  []place       // of the jobs
 	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
@@ -204,7 +204,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	if len(c.shares) == 1 {
-		c.limit = min(c.limit, c.shares[0].Max) // what claim_ripe.sql takes counts against the limit alone
+		c.limit = min(c.limit, c.shares[0].Max) // claim_ripe.sql counts its jobs only against the limit
 	}
 	ripe := c.known == nil && !c.flow && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
 	if ripe {
@@ -273,28 +273,28 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 		return c.b.step("claim", read, args...)
 	}
 	return c.b.step("claim_rounds", func(r rows) error {
-		for i := range c.places { // what claim_ripe.sql took goes before
+		for i := range c.places { // the jobs of claim_ripe.sql go first
 			c.places[i].lane = 0
 		}
 		return read(r)
 	}, append(args, c.turns)...)
 }
 
-// unlocked wakes waiting claims: jobs that were too many bytes for this claim were locked
-// meanwhile, and another claim may have passed them over.
+// unlocked wakes waiting claims: this claim had locked jobs that its byte limit left out, and
+// another claim may have skipped them.
 func (c *claiming) unlocked(queues []string) {
 	for _, q := range queues {
 		c.b.wakeOthers(q)
 	}
 }
 
-// read reads what reclaim.sql gave.
+// read reads the rows of reclaim.sql.
 func (c *claiming) read(r rows) error { return c.scan(r) }
 
 // scan reads rows of jobs, which may end in more columns.
 func (c *claiming) scan(r rows, more ...any) error { return c.scanEach(r, func() {}, more...) }
 
-// scanEach is scan that calls read after each row.
+// scanEach is scan, and calls read after each row.
 func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 	var row jobRow
 	var p place
@@ -308,7 +308,7 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 		c.size += len(row.body) + len(row.tail)
 		j := row.job("", broker.StateActive)
 		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
-		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // jobs are large: those that are many are not moved again and again
+		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // jobs are large: many of them are not copied again and again
 			c.jobs = slices.Grow(c.jobs, max(min(c.limit-len(c.jobs), 15*len(c.jobs)), 1))
 		}
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)

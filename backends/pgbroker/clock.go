@@ -10,7 +10,7 @@ import (
 // is early, or nil for the store's own clock.
 type clock struct {
 	micros *int64
-	frac   int64 // 1 where Now was rounded down; what is counted from it adds this
+	frac   int64 // 1 if Now was rounded down; a delay from it adds this
 }
 
 func clockOf(now time.Time) clock {

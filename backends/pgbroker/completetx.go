@@ -18,21 +18,19 @@ type Completing interface {
 	CompletesInTx()
 }
 
-// CompleteTx completes the job of a handler in the handler's own transaction:
-// the rows that the handler writes in it and the end of the job are both there
-// or neither, so that the effect happens exactly once, however often the job is
-// delivered. Call it last, then commit, and return nil only after the commit
-// has succeeded; return the error of anything that fails, the commit too. The
-// job's result is what SetResult kept before.
+// CompleteTx completes the job of a handler in the handler's own transaction: both the rows
+// that the handler writes in it and the end of the job are stored, or neither, so that the
+// effect happens exactly once, however often the job is delivered. Call it last, then commit,
+// and return nil only after the commit has succeeded; return the error of anything that fails,
+// the commit too. The job's result is what SetResult kept before.
 //
-// The call checks the lease and locks the job until the transaction ends, for
-// which a settle of the same job waits: commit at once. An error means that the
-// transaction can only be rolled back: CompleteTx itself sees to that, and a
-// commit fails. It is ErrLeaseLost when the job belongs to somebody else by
-// now, and ErrInvalid when the transaction has ended or failed: pgx.ErrTxClosed
-// (of database/sql sql.ErrTxDone), too, when that is what it says itself. When
-// the answer to the commit is lost, return its error: if it did commit, the job
-// is gone and nothing else happens; if not, the job is retried.
+// The call checks the lease and locks the job until the transaction ends, for which a settle
+// of the same job waits: commit at once. After an error the transaction can only be rolled
+// back: CompleteTx makes a commit fail. It is ErrLeaseLost when the job belongs to somebody
+// else by now, and ErrInvalid when the transaction has ended or failed; the error is also
+// pgx.ErrTxClosed (for database/sql sql.ErrTxDone) if the transaction itself reports that.
+// When the answer to the commit is lost, return its error: if it did commit, the job is gone
+// and nothing else happens; if not, the job is retried.
 //
 // It takes two round trips. The transaction may have any isolation level; it
 // belongs to one goroutine.

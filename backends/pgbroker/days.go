@@ -12,12 +12,11 @@ import (
 )
 
 const (
-	// How often a process sees to the partitions.
+	// How often a process checks the partitions.
 	daysPause = 10 * time.Minute
 
-	// How many days ahead there are partitions at most: each costs every
-	// enqueue a look for its ID. Records that a queue keeps longer are pruned
-	// one by one.
+	// How many days ahead there are partitions at most: in each of them every enqueue looks
+	// for its ID. Records that a queue keeps longer are pruned one by one.
 	mostDays = 35
 
 	// How long the drop of a partition may block other statements on history: longer
@@ -59,7 +58,7 @@ func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 	if err := b.call(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
 		return err
 	}
-	// Before the drops, since no reader of records blocks it.
+	// Partitions are made before others are dropped, since no reader of records blocks that.
 	for day := today; keep > 0 && day <= today+keep+1; day++ {
 		if !slices.Contains(there, int32(day)) {
 			if err := b.beginDay(ctx, day); err != nil {
@@ -129,8 +128,7 @@ func lockNumber(purpose, schema string) int64 {
 	return int64(h.Sum64())
 }
 
-// ddl is a statement about the partition of a day; such statements take no
-// parameters.
+// ddl returns a statement about the partition of a day; such statements take no parameters.
 func (b *Broker) ddl(format string, day int) string {
 	return inSchema(fmt.Sprintf(format, day), b.config.Schema)
 }

@@ -70,7 +70,7 @@ func (d *deltas) look() *deltaLook {
 func (d *deltas) raise(l *deltaLook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l.last < l.drawn { // another server, or this one with its past restored
+	if l.last < l.drawn { // another server, or this one restored from a backup
 		d.floor, d.drawn, d.next, d.ripe = 0, 0, 0, 0
 		return
 	}

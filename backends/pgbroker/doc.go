@@ -19,35 +19,34 @@
 //
 // # Keys and limits
 //
-// A queue without keys and limits is served by claim.sql, which knows nothing of
-// them; its column flow says so. The others are served by the statements flow_*.sql:
-// first a claim locks what it is going to count (flow_limit.sql, flow_lock.sql),
-// then, by a later snapshot, it counts leases and takes jobs (flow_take.sql). Table
-// key has a row for each key that has pending jobs, and only claims change it; keys
-// that are kept back are in none of the indexes by which claims find turns. Who
-// makes a job of a key pending, or makes room for one, inserts a row into table
-// call, in its own transaction, and so waits for no claim and no other producer.
+// Column flow of a queue says how claims serve it. Without keys and limits claim.sql does.
+// Otherwise the statements flow_*.sql do: first a claim locks what it is going to count
+// (flow_limit.sql, flow_lock.sql), then it counts leases and takes jobs in a later snapshot
+// (flow_take.sql). Table key has a row for each key that has pending jobs, and only claims
+// change it; blocked keys are in none of the indexes by which claims find turns. A transaction
+// that makes a job of a key pending, or makes room for one, inserts a row into table call, and
+// so waits for no claim and no other producer.
 //
 // # Locks
 //
-// A call that waits for several rows takes them in one order, so that calls never wait for each
-// other in a circle: first jobs, queue by queue by their names and within a queue by ID,
-// and the unique keys of those that end, by key; then the rows of a worker, and then the
-// limits of queues, both by the numbers of the queues; then the keys that a claim makes,
-// by name. Settles, operations, repairs, claims, renewals and retires all keep it, which
-// for statements that go by an index is the order of that index (settings.sql). All else
-// that is locked, such as jobs that another claim or a reclaim takes, keys that another
-// claim is at work on, or ended workers, is passed over with skip locked, and found
-// again later. An enqueue goes the other way, from unique keys to IDs, and so waits for a
-// bounded time (lock_timeout). What the server finds to be a deadlock nonetheless, as it
-// may be with transactions of the caller's, was not applied: the error is ErrUnavailable.
+// A call that waits for several rows takes them in one order, so that calls do not deadlock:
+// first jobs, queue by queue by their names and within a queue by ID, and the unique keys of
+// those that end, by key; then the rows of a worker, and then the limits of queues, both by
+// the numbers of the queues; then the keys that a claim makes, by name. Settles, operations,
+// repairs, claims, renewals and retires all keep it, which for statements that go by an index
+// is the order of that index (settings.sql). Everything else that is locked, such as jobs that
+// another claim or a reclaim takes, keys that another claim uses, or ended workers, is skipped
+// (skip locked), and found again later. An enqueue goes the other way, from unique keys to
+// IDs, and so waits for a bounded time (lock_timeout). If the server still finds a deadlock,
+// as it may with transactions of the caller's, nothing was applied, and the error is
+// ErrUnavailable.
 //
 // # Time
 //
-// A request without Now is judged by statement_timestamp(), the moment at which
-// the server received the statement: unlike now() it does not stand still in a
-// long transaction of the caller's, and unlike clock_timestamp() it is one
-// value for the whole statement, which indexes can be searched by.
+// A request without Now takes its time from statement_timestamp(), the moment at which the
+// server received the statement: unlike now() it does not stand still in a long transaction of
+// the caller's, and unlike clock_timestamp() it is one value for the whole statement, which
+// indexes can be searched by.
 //
 // # Connections
 //
@@ -58,7 +57,6 @@
 // pool, that listens for wake-ups, from the first claim that waits or Watch until
 // Close.
 //
-// Through a PgBouncer in transaction pooling set Config.PollOnly: nothing then
-// depends on a session. With Config.Listen, too, the one that listens is made past
-// the PgBouncer.
+// Through a PgBouncer in transaction pooling set Config.PollOnly: nothing then depends on a
+// session. With Config.Listen as well, the connection that listens goes past the PgBouncer.
 package pgbroker

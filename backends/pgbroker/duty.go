@@ -21,7 +21,7 @@ import (
 // mostPeers is how many processes share the looks of a queue at most.
 const mostPeers = 100
 
-// called takes a wake-up that another process sent to this one.
+// called handles a wake-up that another process sent to this one.
 func (w *waker) called(queue, kind string, jobs int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *waker) owe(queue, kind string, jobs int) {
 	w.tasks.after(w.grace, look)
 }
 
-// assume returns, and removes, what the process owes for queues: a claim begins.
+// assume returns and removes the duties for the queues of a claim that begins.
 func (w *waker) assume(shares []broker.Share) map[string]*duty {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +77,8 @@ func (w *waker) assume(shares []broker.Share) map[string]*duty {
 	return mine
 }
 
-// relieve ends the duties of a claim. What it may have left is for other processes.
+// relieve ends the duties of a claim, and wakes other processes for jobs that it may have
+// left.
 func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error) {
 	if len(duties) == 0 || err == nil && !got.More {
 		return
@@ -116,14 +117,16 @@ func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 	w.send(ctx, queue, wakes, busy)
 }
 
-// begin takes the number of a new listener, which no process knows yet; 0 ends one.
+// begin records the number of a new listener, which no other process knows yet; 0 means that
+// there is none.
 func (w *waker) begin(listener int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.listener, w.entered = listener, make(map[string]bool)
 }
 
-// forget has claims say again that they wait for queues, which may be new ones of their names.
+// forget has claims register again as waiting for queues, which may have been removed and made
+// again.
 func (w *waker) forget(queues ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +147,8 @@ func (w *waker) known(queues []string) bool {
 	return w.listener != 0
 }
 
-// enterWaiters has other processes wake this one for queues. What came before
-// that is found by a look after it.
+// enterWaiters has other processes wake this one for queues. The caller must look once more
+// for jobs that came before.
 func (b *Broker) enterWaiters(ctx context.Context, queues []string) error {
 	w := b.waker
 	w.entering.Lock()
@@ -182,8 +185,8 @@ func (b *Broker) pollPause() time.Duration {
 	return jitter(b.poll * time.Duration(1+b.waker.peers))
 }
 
-// handOver tells another process of jobs that fall due soon, when a claim has used up
-// what its worker can take: nobody else may have looked since they came.
+// handOver wakes another process for jobs that fall due soon, when a claim has used up what
+// its worker can take: no other process may have looked since they came.
 func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 	if len(got.Jobs) < req.Max || req.Max == 0 || !req.Now.IsZero() || b.polls() {
 		return
@@ -195,7 +198,7 @@ func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 	}
 }
 
-// jitter spreads pauses, so that processes that began together part company.
+// jitter spreads pauses, so that processes that began together drift apart.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }

@@ -62,7 +62,7 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	return err
 }
 
-// refused has the jobs that a request could not decide, and why.
+// refused lists the jobs that a request could not decide about, and why.
 type refused struct {
 	receipts []*broker.Receipt
 	err      error

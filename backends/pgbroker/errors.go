@@ -15,7 +15,7 @@ func notSent(err error) error {
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 }
 
-// SQLSTATEs that mean something here.
+// SQLSTATEs that this package handles.
 const (
 	lockTimeout      = "55P03"
 	uniqueViolation  = "23505"

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// eventBytes bounds a notification, of which the server takes 8000 bytes.
+// eventBytes bounds a notification; the server takes 8000 bytes at most.
 const eventBytes = 7000
 
 // events are notifications about jobs of one queue, as dispatch reads them.

@@ -19,9 +19,9 @@ var (
 	}
 )
 
-// Examine makes a step. What it looks at it sees by one snapshot, in which no
-// other transaction is half done. A repair locks the rows, looks at them again,
-// and changes what is wrong still, in one transaction. §23.
+// Examine makes one step. It reads in one snapshot, in which no other transaction is half
+// done. A repair locks the rows, reads them again, and changes what is still wrong, in one
+// transaction. §23.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	err := firstOf(b.usable(ctx), req.Check())
 	at, refused := examinePlan.Read(&req)
@@ -78,7 +78,8 @@ type noted struct {
 	repair func(context.Context) error // nil: there is no repair
 }
 
-// note adds findings, those of the queue that was asked for, and repairs them.
+// note records the findings about the requested queue, and repairs them if the request says
+// so.
 func (e *examiner) note(ctx context.Context, found ...noted) error {
 	for _, n := range found {
 		if e.req.Queue != "" && n.Queue != e.req.Queue {
@@ -106,12 +107,12 @@ func told(code, queue, id, what string, args ...any) broker.Finding {
 	return broker.Finding{FindingKind: kinds.Of(code), Queue: queue, ID: id, What: fmt.Sprintf(what, args...)}
 }
 
-// run makes a repair of statements.
+// run returns a repair that runs the steps.
 func (e *examiner) run(steps ...step) func(context.Context) error {
 	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
 }
 
-// place is where a page begins: behind a name, and the number of its queue.
+// readPlace returns where a page begins: after a name and the number of its queue.
 func readPlace(pos string) (name string, queue int64) {
 	number, name, ok := strings.Cut(pos, "/")
 	if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil {
@@ -136,11 +137,11 @@ func (o *owner) String() string {
 	return ""
 }
 
-// newer reports whether the queue is of a layout that this program must not
-// judge.
+// newer reports whether the queue has a layout that this program must not judge.
 func (o *owner) newer() bool { return o.layout > knownLayout }
 
-// recover makes the queue of a row again, when it is gone.
+// recover returns the finding that the queue of a row is gone, whose repair makes the queue
+// again.
 func (e *examiner) recover(o owner, id string) noted {
 	return noted{told("queue-record-missing", "", id, "its row is of queue number %d, which is not there", o.number),
 		e.run(e.b.step("examine_recover", nil, o.number))}
@@ -215,7 +216,7 @@ func (e *examiner) counts(ctx context.Context) error {
 	return e.note(ctx, found...)
 }
 
-// differing name the counts that are compared, in the order of the columns.
+// differing has the names of the counts that are compared, in the order of the columns.
 var differing = func() (names []string) {
 	for _, s := range counted {
 		names = append(names, s.String())
@@ -223,18 +224,18 @@ var differing = func() (names []string) {
 	return append(names, broker.StateWaiting.String(), "suppressed", "bytes")
 }()
 
-// difference is by how much the counts of a queue are too low.
+// difference says by how much the counts of a queue are too low.
 type difference struct {
 	number int64
 	name   string
 	by     []int64
 }
 
-// recounts is how often counts are put right anew when somebody has changed
-// them meanwhile.
+// recounts is how often a correction of counts is repeated because another transaction has
+// changed them.
 const recounts = 5
 
-// recount puts counts right, by the snapshot in which they were compared.
+// recount returns the steps that correct counts, in the snapshot in which they were compared.
 func (e *examiner) recount(d *difference) []step {
 	var n [len(counted)]int
 	wrong := false

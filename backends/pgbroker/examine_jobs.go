@@ -30,10 +30,10 @@ type jobFacts struct {
 	uniqueKey *string
 	holder    *string
 	holdEnds  *int64
-	body      []byte // the beginning of it, when another holds the key or nobody
+	body      []byte // the beginning of it, if the job does not hold its unique key
 	size      int64  // of the body
 	keyCalled bool   // pending with a key: claims know of the key, or will look at it
-	first     bool   // of the rows of a queue that is not there
+	first     bool   // of the rows of a queue that does not exist
 }
 
 func (f *jobFacts) columns() []any {
@@ -84,8 +84,8 @@ func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
 	return writePlace(last.id, last.number), nil
 }
 
-// look reads facts of a page, or of the jobs with these IDs. The clock is read
-// after them: what had lapsed when they were read has lapsed by that time.
+// look reads facts of a page, or of the jobs with these IDs. It reads the clock after them:
+// what had lapsed before has lapsed by that time, too.
 func (e *examiner) look(ctx context.Context, on session, after string, queue int64, ids []string) (page []jobFacts, err error) {
 	var now int64
 	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", each(func(r rows) error {
@@ -103,7 +103,7 @@ func (e *examiner) look(ctx context.Context, on session, after string, queue int
 // problem is something that is wrong with a job.
 type problem struct {
 	code, what string
-	id         string // that it is about, if it is not the job
+	id         string // what it is about, if not the job
 	left       string // why it cannot be repaired
 }
 
@@ -114,8 +114,8 @@ func (p *problem) about(f *jobFacts) string {
 	return f.id
 }
 
-// problems says what is wrong with a job. The first that concerns its state is
-// told alone.
+// problems returns what is wrong with a job. Of problems with its state only the first is
+// reported, alone.
 func (f *jobFacts) problems(now time.Time) (all []problem) {
 	add := func(code, what string) { all = append(all, problem{code: code, what: what}) }
 	if f.name == nil {
@@ -166,7 +166,7 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 // stored are the states that rows of job can have.
 var stored = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateWaiting}
 
-// isHeld reports whether what is noted of a held job says what it was: only one
+// isHeld reports whether column held names a holder and a former state that fits: only a job
 // that was pending has no due time.
 func (f *jobFacts) isHeld() bool {
 	if f.held == nil || f.runAt == nil {
@@ -196,8 +196,8 @@ func (f *jobFacts) owesKey(now time.Time) bool {
 		index.Mode == broker.UniqueUntilStarted && broker.State(f.state) != broker.StateActive && f.ended == 0
 }
 
-// index is what the body says of the unique key; nothing when it cannot be read.
+// index returns what the body says about the unique key, nothing if it cannot be read.
 func (f *jobFacts) index() broker.Unique {
-	body, _ := broker.ParseBody(f.body) // it was cut behind its index
+	body, _ := broker.ParseBody(f.body) // it was cut after its index
 	return body.Unique
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// repairJob repairs a job in a transaction: it locks the row, looks again, and
-// does nothing when that is not wrong any more.
+// repairJob repairs a job in a transaction: it locks the row, reads it again, and does nothing
+// if the problem is gone.
 func (e *examiner) repairJob(id string, queue int64, code string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return e.b.transact(ctx, func(s session) error {
@@ -34,7 +34,7 @@ func (e *examiner) repairJob(id string, queue int64, code string) func(context.C
 	}
 }
 
-// mend is what puts a job right.
+// mend returns the steps that repair a job.
 func (e *examiner) mend(f *jobFacts, code string) []step {
 	state := broker.State(f.state)
 	switch {
@@ -76,14 +76,14 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 	return []step{e.change(f, state, f.lane, 0, 0)}
 }
 
-// change gives a job a state, and takes away what does not go with it.
+// change returns the step that sets the state of a job, and clears what does not belong to
+// that state.
 func (e *examiner) change(f *jobFacts, to broker.State, lane int16, rise, ended int32) step {
 	return e.b.step("examine_mend", nil, []string{f.id}, []int32{int32(f.number)}, []int16{int16(to)}, []int16{lane},
 		[]bool{waits(to) || to == broker.StateWaiting}, []bool{to == broker.StateActive}, []int32{rise}, []int32{ended})
 }
 
-// moved is a step that moves a job from state to state, and the change of the
-// counts.
+// moved returns a step that moves a job from state to state, and the change of the counts.
 func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 	var n [len(counted)]int
 	for i, state := range counted {

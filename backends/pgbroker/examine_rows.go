@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// rows examines a page of a table of rows that are about jobs.
+// rows examines a page of a table whose rows are about jobs.
 func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, error) {
 	after, queue := readPlace(at.Pos)
 	var found []noted
@@ -76,8 +76,8 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 	return id, o, wrong, nil
 }
 
-// keepDead removes the record of a job that is dead as well: who died can still
-// be redriven.
+// keepDead returns a repair that removes the record of a job that is dead as well: a dead job
+// can still be redriven.
 func (e *examiner) keepDead(id string, o owner) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return e.b.transact(ctx, func(s session) error {
@@ -135,7 +135,7 @@ func (e *examiner) kept(r rows, what string, repair func(id string, o owner) ste
 	return id, o, wrong, nil
 }
 
-// turns examines whether new jobs get turns behind those that are in line.
+// turns checks that new jobs get higher seqs than the pending ones have.
 func (e *examiner) turns(ctx context.Context) error {
 	var highest, last int64
 	if err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {

@@ -15,13 +15,13 @@ import (
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 const (
-	longSnapshot = 5 * time.Minute  // a transaction that is open for so long harms
-	maxSkew      = 10 * time.Second // a difference of clocks that is worth telling
+	longSnapshot = 5 * time.Minute  // a transaction that is open for so long does harm
+	maxSkew      = 10 * time.Second // a difference of clocks that is worth reporting
 	pruneGrace   = time.Hour        // by which pruning may be late
 	manyDeltas   = 100_000          // changes of counts that wait to be folded
-	bloatFrom    = 200_000          // dead rows of a table, when they are also
-	bloatTimes   = 4                // so many times the live ones, and
-	bloatMinutes = 10               // were not looked at for so long
+	bloatFrom    = 200_000          // dead rows of a table, if they are also
+	bloatTimes   = 4                // this many times the live ones, and
+	bloatMinutes = 10               // autovacuum has not run for so long
 )
 
 // server examines the server's settings, and what holds dead rows back.

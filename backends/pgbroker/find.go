@@ -12,9 +12,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find reads one page of the index of the worker, the key or the state, in
-// this order of preference; the other fields filter what it read, of dead jobs
-// type, reason and error text in the server. §21.
+// Find reads one page of the index of the worker, the key or the state, in this order of
+// preference; the other fields filter what it read. For dead jobs, the server filters by type,
+// reason and error text. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")
@@ -131,7 +131,7 @@ type foundRow struct {
 	runAt      zeronull.Int8
 	finishedAt zeronull.Int8
 	cancel     *bool
-	worker     zeronull.Text // of a held job what held says
+	worker     zeronull.Text // for a held job, column held
 	jobRow
 }
 

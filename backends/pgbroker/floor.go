@@ -57,20 +57,20 @@ var noDueFloor = dueFloor{noFloor, noFloor}
 const (
 	noFloor = math.MinInt64
 
-	// A floor lags when it is so many seqs behind the front: more than a few looks at
-	// full load.
+	// A floor lags when it is this many seqs behind the front: more than a few looks at full
+	// load.
 	lagging = 5000
 
 	sweepPause   = 5 * time.Second        // a third of a default lease
 	laggingPause = 250 * time.Millisecond // while floors lag
 	doubtedShare = 5                      // of that, when a job may have been missed
-	sweepShare   = 20                     // a sweep waits so many times as long as the last one took
+	sweepShare   = 20                     // a sweep waits this many times as long as the last one took
 
-	// dueMargin is how long after its due time a job may become visible and is yet
-	// found without a sweep. So many seconds of due jobs are stepped over at most.
+	// dueMargin is how long after its due time a job may become visible and still be found
+	// without a sweep. Claims step over the due jobs of that many seconds at most.
 	dueMargin = int64(2 * time.Second / time.Microsecond)
 
-	// A look is worth its cost after so many jobs, or so long.
+	// A look is worth its cost after this many jobs, or this long.
 	lookJobs  = 500
 	lookPause = 5 * time.Millisecond
 )
@@ -114,7 +114,7 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFlo
 // look is a look at the floors of queues that is under way.
 type look struct {
 	queues []string
-	floors []int64 // from which it looks on
+	floors []int64 // from which it searches
 	due    dueFloors
 	near   []bool  // whether these are ahead of the exact ones
 	drawn  []int64 // what was known to be drawn before its transaction began
@@ -239,7 +239,7 @@ func (f *floors) raise(l *look) {
 
 func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
 	if l.last < drawn {
-		q.reset() // another server, or this one with its past restored
+		q.reset() // another server, or this one restored from a backup
 		drawn = 0
 	}
 	q.ripened = q.ripening > 0 && l.xmin > q.ripe

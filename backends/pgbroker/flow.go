@@ -167,13 +167,13 @@ type flowShare struct {
 	room           int64  // of the queue's limits
 	retried        int    // jobs in retry that became pending
 	turns, calls   int    // keys that were locked for their turn, and that were to be looked at
-	passed         int    // of these others were at work on
+	passed         int    // of these skipped, because other claims had locked them
 	counted        *int64 // the time of the jobs that it gave, as rates count them
 	taken, allowed int
 	keyless, keyed bool // jobs without a key are pending, and others
-	plain          bool // the queue has none of the latter
+	plain          bool // the queue has no jobs with a key
 	over           bool // jobs were locked that were not leased
-	left           bool // keys may be served that were not
+	left           bool // more keys may be served
 
 	called *deltas // the floor of its calls, and a look at it
 	look   *deltaLook
@@ -272,7 +272,7 @@ func (c *claiming) glanced() {
 	}
 }
 
-// scanFlow reads what flow_take.sql or flow_rounds.sql gave.
+// scanFlow reads the rows of flow_take.sql or flow_rounds.sql.
 func (c *claiming) scanFlow(r rows, i int) error {
 	before := len(c.jobs)
 	var lane int16
@@ -311,7 +311,7 @@ func (c *claiming) flowed() {
 		if left -= s.taken; s.look.last > 0 {
 			s.called.raise(s.look)
 		}
-		if c.behind > 0 && i >= c.behind-1 { // it is asked anew
+		if c.behind > 0 && i >= c.behind-1 { // it is asked again
 			c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 			continue
 		}
@@ -335,17 +335,17 @@ func (c *claiming) flowed() {
 		c.state[queue] = state
 		c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 		if s.over || s.taken > 0 && (s.roomAt != nil || s.keyAt != nil) {
-			c.b.wakeOthers(queue) // those that wait may not know the time at which there is room
+			c.b.wakeOthers(queue) // waiting claims may not know the time at which there is room
 		}
 		c.more = c.more || s.retried >= promoteLimit
 		switch {
-		case state.err != nil || full || !s.left && !s.keyless: // asking again helps when there is room
+		case state.err != nil || full || !s.left && !s.keyless: // asking again helps only when there is room
 		case s.plain:
 			c.more = c.more || s.taken > 0
 		case s.taken == allowed || c.size >= c.room:
 			c.more = true
 		case !s.left:
-		default: // those behind it gave nothing
+		default: // the shares behind it gave nothing
 			others := s.taken == 0 && s.turns == 0 && s.calls == s.passed
 			switch {
 			case !others && state.looks < flowTries:
@@ -381,8 +381,8 @@ func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow 
 	return round, rest, flow
 }
 
-// askBehind has the shares asked again that come after a queue which proved to have keys or
-// limits.
+// askBehind asks again for a queue that turned out to have keys or limits, and for the shares
+// after it.
 func (c *claiming) askBehind() {
 	taken := make(map[string]int)
 	for i := range c.jobs {

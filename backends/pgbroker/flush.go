@@ -14,7 +14,7 @@ type flush struct {
 	b         *Broker
 	now       clock
 	queue     string
-	pastLimit bool // the depth limit has been seen to
+	pastLimit bool // the depth limit has been checked
 	impatient bool
 	keyless   bool   // the unique key is another job's (meeting.park)
 	token     *int64 // names this flush as taker of unique keys, if there are any
@@ -27,7 +27,7 @@ type flush struct {
 	stored  []string          // nil: all of them
 	heldOut []string          // whose unique keys others hold
 	known   map[string]bool   // IDs that have a record elsewhere
-	held    map[string]string // and of restored jobs, who holds those that are held
+	held    map[string]string // for restored jobs, who holds those that are held
 	holders map[string]string // of the unique keys of those held out
 }
 
@@ -162,9 +162,9 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// seal returns the statement that removes those of the jobs again that exist elsewhere, and
-// says which jobs hold unique keys. Without stored, rows that the transaction wrote count
-// as stored.
+// seal returns the statement that removes again the jobs whose IDs exist in other tables, and
+// says which jobs hold unique keys. Without stored, rows that the transaction wrote count as
+// stored.
 func (f *flush) seal(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string
@@ -289,8 +289,8 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// A lane is a part of the order of a queue: each priority has one for the jobs that go to
-// its front, and behind it one for the rest.
+// backLane returns the second lane of a priority. A lane is a part of the order of a queue:
+// each priority has one for the jobs that go to its front, and behind it one for the rest.
 func backLane(p broker.Priority) int16 { return int16(p)*2 + 1 }
 
 // lanes is how many there are; statements number them 2 to 9.

@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// A connection that stays silent is asked for a sign of life.
+	// A connection that stays silent for so long is pinged.
 	listenSilence = 30 * time.Second
 
 	// How long a listener waits before it connects again, first and at most.
@@ -56,7 +56,7 @@ type listener struct {
 
 func newListener(b *Broker) *listener { return &listener{b: b, changed: make(chan struct{})} }
 
-// listening starts the listener and reports whether it hears at this moment.
+// listening starts the listener and reports whether it is connected at this moment.
 func (l *listener) listening() bool {
 	l.started.Do(func() { l.b.tasks.start(l.run) })
 	l.mu.Lock()
@@ -64,7 +64,7 @@ func (l *listener) listening() bool {
 	return l.up
 }
 
-// await waits until the listener hears.
+// await waits until the listener is connected.
 func (l *listener) await(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -93,8 +93,8 @@ func (l *listener) set(up bool) {
 	}
 }
 
-// run listens until ctx ends. Whenever something may have been missed it wakes
-// everybody, and tells the watchers.
+// run listens until ctx ends. When notifications may have been missed, it wakes all claims and
+// tells the watchers.
 func (l *listener) run(ctx context.Context) {
 	retry := listenRetry
 	for ctx.Err() == nil {
@@ -166,8 +166,8 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pooled.Hijack(), nil
 }
 
-// hear returns the next notification, or nil after a silence in which the
-// server has shown that it is there.
+// hear returns the next notification, or nil after a silence at whose end the server has
+// answered.
 func (l *listener) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	quiet, cancel := context.WithTimeout(ctx, listenSilence)
 	defer cancel()
@@ -180,8 +180,8 @@ func (l *listener) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificati
 	return nil, conn.Ping(alive)
 }
 
-// dispatch passes a notification, or an event that was polled, on. Mine says that
-// no other process got it.
+// dispatch handles a notification, or an event that was polled. With mine, no other process
+// got it.
 func (b *Broker) dispatch(payload string, mine bool) {
 	kind, rest, _ := strings.Cut(payload, "\n")
 	queue, rest, _ := strings.Cut(rest, "\n")
@@ -207,7 +207,7 @@ func (b *Broker) dispatch(payload string, mine bool) {
 // polls reports whether the broker never listens.
 func (b *Broker) polls() bool { return b.config.PollOnly && b.listens == nil }
 
-// listen reports whether wake-ups of other processes are heard now.
+// listen reports whether wake-ups of other processes arrive now.
 func (b *Broker) listen() bool { return !b.polls() && b.listener.listening() }
 
 // notify sends wake-ups by themselves, also while the broker is being closed. They are

@@ -21,7 +21,7 @@ type meeting struct {
 	unserved bool // because the queue does not serve the job yet
 
 	// What the look found.
-	admit  error // why the queue does not take such a job
+	admit  error // why the queue does not admit such a job
 	known  bool
 	past   string // the job that it replaced before
 	holder string
@@ -38,8 +38,8 @@ type lockedJob struct {
 	body           []byte
 }
 
-// behindWhom is the prefix of the column held of a job that waits behind another, whose ID
-// follows.
+// behindWhom is the prefix of the column held of a job that waits behind another one. The ID
+// of that one follows.
 var behindWhom = broker.Behind("")
 
 func newMeeting(f *flush) *meeting { return &meeting{flush: f, job: f.jobs[0], r: f.receipts[0]} }

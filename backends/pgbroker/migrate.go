@@ -103,16 +103,15 @@ func parseMigration(file, text, schema string) (migration, error) {
 	return m, nil
 }
 
-// Migrate makes a schema, or brings it to the form that this release needs. An
-// empty schema means DefaultSchema. Its user must be allowed to create the
-// schema, or own it. What is missing is applied in one transaction, all or
-// nothing; only indexes of tables that are in use are built outside it, beside
-// their writers. Several calls at once are safe, also through a PgBouncer: one
-// of them goes first.
+// Migrate makes a schema, or brings it to the form that this release needs. An empty schema
+// means DefaultSchema. Its user must be allowed to create the schema, or own it. Missing
+// migrations are applied in one transaction, all or nothing; only indexes of tables that are
+// in use are built outside it, without blocking writers. Concurrent calls are safe, also
+// through a PgBouncer: one of them goes first.
 //
-// Migrate may run while servers run. It waits for locks in attempts of 100 ms,
-// so that nobody queues up behind it for longer, and tries until ctx ends: it
-// then fails with ErrUnavailable, and may be called again.
+// Migrate may run while servers run. It waits for locks in attempts of 100 ms, so that others
+// wait behind it no longer than that, and tries until ctx ends: then it fails with
+// ErrUnavailable, and may be called again.
 //
 // A schema of a newer release is left as it is: without an error if this
 // release can use it, with ErrNewerForm if not.
@@ -135,11 +134,11 @@ type migrating struct {
 }
 
 const (
-	// How long an attempt waits for a lock, and others behind it.
+	// How long an attempt waits for a lock, and others wait behind it.
 	migrateLockWait = 100 * time.Millisecond
 
-	// The pause between attempts is a random part of this: those who wait must
-	// get ahead in between.
+	// The pause between attempts is a random part of this: other statements must get through
+	// in between.
 	migratePause = time.Second
 )
 
@@ -192,8 +191,8 @@ func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
 	return index, err
 }
 
-// build builds an index beside writers. The transaction that keeps other calls
-// out has neither an ID nor a snapshot meanwhile, for which the build would wait.
+// build builds an index without blocking writers. The transaction that keeps other calls out
+// has neither an ID nor a snapshot meanwhile: the build would wait for these.
 func (m *migrating) build(ctx context.Context, index *migration) error {
 	config := m.pool.Config() // its own connections: the caller's pool may have one only
 	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
@@ -210,7 +209,7 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 		err := tx.QueryRow(ctx, "select coalesce((select indisvalid from pg_index where indexrelid = to_regclass($1)), false)",
 			pgx.QueryExecModeSimpleProtocol, name).Scan(&valid)
 		if err == nil && !valid {
-			// What a build leaves that was interrupted is of no use.
+			// An interrupted build leaves an index that is of no use.
 			if _, err = pool.Exec(ctx, "drop index concurrently if exists "+name, pgx.QueryExecModeSimpleProtocol); err == nil {
 				_, err = pool.Exec(ctx, index.sql, pgx.QueryExecModeSimpleProtocol)
 			}
@@ -222,8 +221,8 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 	})
 }
 
-// lock runs f in a transaction that keeps other calls out. They do not wait in
-// the server, where what they wait with would keep the build of an index waiting.
+// lock runs f in a transaction that keeps other calls out. They do not wait in the server: the
+// build of an index would wait for their transactions.
 func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		mine := false
@@ -240,7 +239,7 @@ func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx)
 	})
 }
 
-// missing are the migrations that the schema lacks.
+// missing returns the migrations that the schema lacks.
 func (m *migrating) missing(ctx context.Context, tx pgx.Tx) ([]migration, error) {
 	present, oldest := 0, 0
 	err := tx.QueryRow(ctx, presentSQL(m.schema, len(m.all)), pgx.QueryExecModeSimpleProtocol).Scan(&present, &oldest)
@@ -256,8 +255,8 @@ func (m *migrating) note(ctx context.Context, tx pgx.Tx, done *migration) error 
 	return err
 }
 
-// presentSQL asks for the last migration that was applied, and which one a
-// program must know to use the schema after those that are newer than it knows.
+// presentSQL returns a query for the last applied migration, and for the one that a program
+// must know to use a schema with migrations newer than it knows.
 func presentSQL(schema string, known int) string {
 	return inSchema(fmt.Sprintf("select coalesce(max(number), 0), "+
 		"coalesce(max(oldest) filter (where number > %d), 0) from jobs.migration", known), schema)

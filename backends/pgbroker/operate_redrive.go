@@ -19,8 +19,8 @@ type redriving struct {
 	ttls          []int64
 }
 
-// redrive sends dead jobs back, those that held a unique key only if they get
-// it again. Of several that held the same one the first does.
+// redrive sends dead jobs back, those that held a unique key only if they get it again. Of
+// several that held the same key, the first gets it.
 func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.OperationResult) error {
 	var d redriving
 	keyOf := make(map[string]string)

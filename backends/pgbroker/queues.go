@@ -83,7 +83,7 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
-	var folded, since []*int64 // of a queue that has none there is no row, or nulls
+	var folded, since []*int64 // a queue that has none has no row, or nulls
 	columns = append(columns, &waiting, &info.Suppressed, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
 	if err := r.Scan(columns...); err != nil {
 		return info, err

@@ -40,7 +40,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	for _, q := range queues {
 		state := c.state[q]
 		if state.err == nil && !slices.Contains(callers, q) {
-			state.err = broker.ErrWorkerGone // alive, but it ran out
+			state.err = broker.ErrWorkerGone // alive, but its leases ran out
 		}
 		if state.err == nil {
 			got.NextDue = earlier(got.NextDue, state.nextDue)

@@ -64,11 +64,11 @@ func (r *repeats) note(run *flush) (stored int) {
 // are looked at, and other jobs may fill it, so that only the first ones can be decided.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
-	leave := make(map[string]bool) // IDs of those left, which may exist before it is the turn of another job with them
+	leave := make(map[string]bool) // IDs of those left, which may exist before a later job with the same ID is decided
 	for i, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {
-		case j.Restore != nil, j.Meets(): // more decides than that its ID exists, or its key is held
+		case j.Restore != nil, j.Meets(): // these depend on more than whether the ID exists or the key is held
 		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID
 			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
@@ -97,7 +97,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 	return nil
 }
 
-// known looks which IDs of a flush have a record.
+// known returns which IDs of a flush have a record.
 func (b *Broker) known(ctx context.Context, to port, f *flush) (map[string]bool, error) {
 	known := make(map[string]bool)
 	var id string

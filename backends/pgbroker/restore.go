@@ -31,7 +31,7 @@ func (f *flush) restore(ctx context.Context, s session, wake *wakeUp, begin ...s
 	return err
 }
 
-// prepare adds the steps that go before jobs are stored with care.
+// prepare adds the steps that go before jobs are stored by store or storeRestored.
 func (f *flush) prepare(steps []step) []step {
 	steps = append(steps, f.b.step("settings", nil, nil, f.lockTimeout()))
 	if f.token != nil {

@@ -60,7 +60,7 @@ func (c *claiming) ripe(floors []int64, due dueFloors) step {
 		if err := c.scan(r, &c.more); err != nil {
 			return err
 		}
-		for i := range c.places { // they stand in their order, and before those that came since
+		for i := range c.places { // they are in order, and go before those that came since
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil

@@ -111,7 +111,7 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 	}
 	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
 	if len(rest.jobs) == 0 || rest.jobs[0] != first && rest.jobs[0].Meets() {
-		return 0, nil // what that meets is seen to before
+		return 0, nil // the job that it may replace comes first
 	}
 	if err := b.lookKeys(rest, &q, func(s step) error { return to.byIndex(ctx, s) }); err != nil {
 		return 0, err

@@ -31,9 +31,9 @@ type session interface {
 	run(ctx context.Context, steps ...step) error
 }
 
-// connSession runs pipelines on a pgx connection. A plain one uses no prepared
-// statements, whatever the connection's configuration says, because those of a
-// PgBouncer in transaction pooling are some other client's.
+// connSession runs pipelines on a pgx connection. A plain one uses no prepared statements,
+// whatever the connection's configuration says, because a PgBouncer in transaction pooling
+// mixes those of its clients.
 type connSession struct {
 	conn  *pgx.Conn
 	plain bool

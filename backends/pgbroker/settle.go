@@ -36,8 +36,8 @@ type settling struct {
 type settleTurn struct {
 	queue string
 	items []int    // of the request, in its order
-	alive []string // those whose outcome would keep them
-	later []int    // per item with Keep that another one for its lease follows: which; otherwise -1. Nil when there is none
+	alive []string // jobs whose outcome does not end them
+	later []int    // for each item: the later one for the same lease if this one has Keep, otherwise -1. Nil when there is none
 	wake  *wakeUp
 
 	// The answer.
@@ -63,7 +63,7 @@ func newSettling(b *Broker, req *broker.SettleRequest) *settling {
 		}
 		t.items = append(t.items, i)
 	}
-	// All lock the jobs of several queues in the same order.
+	// All requests lock the jobs of several queues in the same order.
 	slices.SortFunc(s.turns, func(a, b *settleTurn) int { return strings.Compare(a.queue, b.queue) })
 	return s
 }
@@ -97,7 +97,7 @@ func (s *settling) turn(t *settleTurn) step {
 		charges                                = make([]int16, 0, n)
 		waited, ran                            = make([]int64, 0, n), make([]int64, 0, n)
 		times                                  [4]int64                      // how many waited, how long, how many ran, how long
-		buf                                    = []byte{}                    // a tail that is empty is not nil, which leaves the stored one
+		buf                                    = []byte{}                    // an empty tail is not nil: nil leaves the stored one
 		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
 		done                                   = true
 	)
@@ -248,7 +248,7 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 			states[ord-1] = broker.State(v % 16)
 		}
 	}
-	for n, at := range slices.Backward(t.later) { // what was not sent was stored if the item behind it was applied
+	for n, at := range slices.Backward(t.later) { // an item that was not sent was stored if the later one was applied
 		if at >= 0 && states[at] != broker.StateNone {
 			states[n] = broker.StateActive
 		}

@@ -15,10 +15,10 @@ import (
 //go:embed queries/*.sql queries/parts/*.sql
 var queryFiles embed.FS
 
-// queries are the statements, by the names of their files, as the server gets
-// them. In a file a parameter has a name, such as @queue, and its header lists
-// the names in the order of the arguments; {{part}} stands for what is in a file
-// of queries/parts, which several statements share.
+// queries has the statements, by the names of their files, as the server gets them. In a file
+// parameters have names, such as @queue, and the header lists the names in the order of the
+// arguments; {{part}} stands for the content of a file of queries/parts, which several
+// statements share.
 type queries map[string]string
 
 // DefaultSchema is the schema of a Config that names none. The embedded files
@@ -40,8 +40,8 @@ func checkSchema(schema string) error {
 	return nil
 }
 
-// inSchema puts a schema's name, which checkSchema accepted, into SQL, for each jobs.
-// that is not the end of a longer word.
+// inSchema replaces each jobs. in SQL that is not the end of a longer word by the name of a
+// schema, which checkSchema has accepted.
 func inSchema(sql, schema string) string {
 	var b strings.Builder
 	for {
@@ -71,8 +71,8 @@ func loadQueries(schema string) queries {
 	return q
 }
 
-// numberedQueries are the statements as they are written, but for their parts and
-// parameters: a program opens many brokers, and its tests thousands.
+// numberedQueries returns the statements with their parts and numbered parameters, but without
+// a schema. It makes them once: a program may open many brokers, and tests open thousands.
 var numberedQueries = sync.OnceValue(func() map[string]string {
 	files, err := queryFiles.ReadDir("queries")
 	if err != nil {
@@ -109,8 +109,8 @@ func paramsOf(header string) []string {
 	return paramUse.FindAllString(params, -1)
 }
 
-// numbered gives the parameters of a statement their numbers: the places of
-// their names in the header.
+// numbered replaces the parameters of a statement by their numbers: the positions of their
+// names in the header.
 func numbered(file, header, body string) string {
 	params := paramsOf(header)
 	return paramUse.ReplaceAllStringFunc(body, func(param string) string {
@@ -122,7 +122,8 @@ func numbered(file, header, body string) string {
 	})
 }
 
-// statement is a file without its header, which need not travel.
+// statement returns a file without its header, which the server does not need. Comments within
+// a statement are sent with it.
 func statement(file string) string {
 	for strings.HasPrefix(file, "--") {
 		_, file, _ = strings.Cut(file, "\n")

@@ -9,10 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// SQLTx is Tx for a transaction of database/sql, of any driver that numbers
-// its parameters $1, $2, …: arrays travel as text. The error of a transaction
-// that has ended is sql.ErrTxDone, too. Each enqueue takes about six round trips;
-// Tx takes two.
+// SQLTx is Tx for a transaction of database/sql, of any driver that numbers its parameters $1,
+// $2, …: arrays are sent as text. The error of a transaction that has ended is sql.ErrTxDone,
+// too. Each enqueue takes about six round trips; Tx takes two.
 func (b *Broker) SQLTx(tx *sql.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
 }
@@ -51,12 +50,12 @@ func (s sqlSession) runStep(ctx context.Context, st step) error {
 			return err
 		}
 	}
-	for r.Next() { // so that an error behind the rows is seen
+	for r.Next() { // so that an error after the rows is seen
 	}
 	return r.Err()
 }
 
-// text returns an array as PostgreSQL writes it, and other arguments as they are.
+// text returns an array in PostgreSQL's text form, and other arguments as they are.
 func (s sqlSession) text(arg any) (any, error) {
 	var oid uint32
 	switch arg.(type) {

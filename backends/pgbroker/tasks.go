@@ -21,8 +21,8 @@ func newTasks() *tasks {
 	return t
 }
 
-// start runs f until it returns; its context ends with the broker. It reports
-// whether it did: not after stop.
+// start runs f until it returns; its context ends with the broker. After stop it does not run
+// f, and returns false.
 func (t *tasks) start(f func(ctx context.Context)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

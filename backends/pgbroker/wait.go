@@ -59,7 +59,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		if listening && !awaited {
 			if b.enterWaiters(ctx, queues) == nil && b.waker.known(queues) {
 				entered = true
-				continue // what came before others knew is found by another look
+				continue // another look finds what came before others knew
 			}
 			listening = false
 		}

@@ -30,7 +30,7 @@ type waker struct {
 	entering sync.Mutex // held while rows of table waiter are written, and before mu
 	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)
 	tasks    *tasks
-	grace    time.Duration // busyGrace, but in tests
+	grace    time.Duration // busyGrace, except in tests
 	token    string        // of this process in the broadcasts it sends
 }
 
@@ -39,8 +39,8 @@ const (
 	// that one can be late.
 	notifyWindow = 5 * time.Millisecond
 
-	// notifyGrace is how much longer one is held back because the next statement
-	// of a stream may send it: a transaction less.
+	// notifyGrace is how much longer a notification is held back, because the next statement
+	// of a stream may send it, which saves a transaction.
 	notifyGrace = time.Millisecond
 
 	// busyGrace is how long a wake-up waits for a claim of a process in which none
@@ -88,8 +88,7 @@ type duty struct {
 	jobs int
 }
 
-// news counts wake-ups. Those of all queues count, so that it need not be known
-// for each.
+// news counts wake-ups, of all queues together.
 type news struct {
 	all   uint64
 	other uint64 // those of more than pending jobs: of due times, policies, workers
@@ -106,8 +105,8 @@ func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wa
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 
-// broadcast returns the payload that makes all claims look that wait for a queue in
-// other processes: its policy may have changed, or their workers may be gone.
+// broadcast returns the payload that makes all claims of other processes that wait for a queue
+// look: its policy may have changed, or their workers may be gone.
 func (w *waker) broadcast(queue string) string { return wakeKind + "\n" + queue + "\n" + w.token }
 
 // message returns the wake-up for jobs of a queue. With pending they are pending, and
@@ -126,9 +125,9 @@ func (w *waker) messageLocked(pending bool, jobs int) *wakeUp {
 	return &wakeUp{kind: kind, jobs: jobs, self: w.listener}
 }
 
-// messageInTx returns the wake-up to send with a transaction of the caller's. Nobody here
-// learns of its end, so that it may wake this process, too; and all processes, if no claim
-// waits yet.
+// messageInTx returns the wake-up to send with a transaction of the caller's. This process
+// does not learn when it ends, so the wake-up may also go to this process, and to all
+// processes if no claim waits yet.
 func messageInTx(jobs int) *wakeUp { return &wakeUp{kind: txKind, jobs: jobs, self: inTx} }
 
 // announce returns the notification to send with a transaction that makes jobs
@@ -146,7 +145,7 @@ func (w *waker) announce(queue string, pending bool, jobs int) *wakeUp {
 	if now.Before(last.until) {
 		return nil
 	}
-	if late := last.late; late != nil { // it speaks for those before it, too
+	if late := last.late; late != nil { // it stands for those before it, too
 		pending, jobs = pending && late.kind == pendingKind, jobs+late.jobs
 	}
 	last.until, last.late = now.Add(notifyWindow), nil
@@ -229,7 +228,7 @@ func (w *waker) wake(queue string, pending bool) {
 	w.wakeLocked(queue, pending)
 }
 
-// wakeLocked reports whether there are any.
+// wakeLocked is wake with mu held. It reports whether there are waiters.
 func (w *waker) wakeLocked(queue string, pending bool) bool {
 	if w.heard.all++; !pending {
 		w.heard.other++

@@ -74,7 +74,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 	return nil
 }
 
-// watchMarks is what marks a watcher's queues, if it needs that.
+// watchMarks returns the steps that mark a watcher's queues, if they need a mark.
 func (b *Broker) watchMarks(w *watcher) []step {
 	if !w.wants(broker.EventSettled) {
 		return nil
@@ -141,7 +141,7 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 	}
 }
 
-// watchers are those of one broker.
+// watchers has the watchers of one broker.
 type watchers struct {
 	mu  sync.Mutex
 	all map[*watcher]struct{}

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// While a snapshot is open, the indexes by which Queues finds the oldest jobs, and
-// counts the leases of workers, keep an entry of each job that has gone since.
+// While a snapshot is open, the indexes by which Queues finds the oldest jobs, and counts the
+// leases of workers, keep an entry for each job that has gone since.
 func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -44,7 +44,7 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 		}
 		return info
 	}
-	// reads is how many pages the last look read, by statement.
+	// reads returns how many pages the last search read, by statement.
 	reads := func() map[string]int64 {
 		pages := make(map[string]int64)
 		_, all := sent.take()
@@ -61,7 +61,7 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 	if first := reads(); first["queues"] < 2000 || first["queues_workers"] < 2000 {
 		t.Fatalf("the first look reads %v pages, want what the snapshot keeps", first)
 	}
-	// It takes two seconds for what was drawn to be old enough.
+	// It takes two seconds until the seqs that were taken are old enough.
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		info := look(time.Time{})
 		if len(info.Workers) != 2 || info.Workers[0].Held != 1 || info.Workers[1].Held != 0 {
@@ -76,7 +76,7 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 		}
 	}
 
-	// A request with a clock of its own is told what there is.
+	// A request with a clock of its own always searches.
 	f.claim(1, time.Minute)
 	f.store(f, aJob("new"))
 	f.recordEnds("late", 1, 90*time.Minute, nil)
@@ -84,7 +84,7 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 		t.Errorf("a request with a clock of its own is told of %d leases and of %v as the oldest death, want 2 and what came late",
 			info.Workers[0].Held, info.Oldest[broker.StateDead])
 	}
-	// Others are when the pause is over.
+	// Other requests search when the pause is over.
 	f.EndPauses()
 	info := look(time.Time{})
 	died, completed := time.Since(info.Oldest[broker.StateDead]), time.Since(info.Oldest[broker.StateCompleted])
@@ -94,7 +94,7 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 	}
 }
 
-// Where that is quick, Queues looks at all there is, each time.
+// As long as that is fast, Queues searches everything each time.
 func TestQueues_LooksAtAllThereIsWhenThatIsQuick(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

@@ -2,10 +2,9 @@ package pgbroker
 
 import "testing"
 
-// Times on shared machines say little, allocations much: what the hot paths
-// allocate, those of the driver and of the test's own jobs included. The race
-// detector adds a few. It runs beside no other test, because all allocations of
-// the process count.
+// Times on shared machines say little, allocations say much. These are the allocations of the
+// hot paths, with those of the driver and of the test's own jobs. The race detector adds a
+// few. It runs beside no other test, because all allocations of the process count.
 func TestAllocs_HotPathsAllocateLittle(t *testing.T) {
 	const size = 500
 	s := newBench(t)
@@ -15,7 +14,7 @@ func TestAllocs_HotPathsAllocateLittle(t *testing.T) {
 			t.Errorf("%s makes %.1f allocations, want at most %.0f", what, got, most)
 		}
 	}
-	s.enqueue(1) // plans, and makes the queue known
+	s.enqueue(1) // so that plans are made and the queue is known
 	ceiling("an enqueue of one job", 90, testing.AllocsPerRun(20, func() { s.enqueue(1) }))
 	ceiling("a job of a batch", 4, testing.AllocsPerRun(10, func() { s.enqueue(size) })/size)
 	s.turn(size)

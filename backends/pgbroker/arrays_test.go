@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Arrays arrive as they are whatever way a pool sends its arguments.
+// Arrays arrive unchanged, however a pool sends its arguments.
 func TestArrays_TravelInEveryModeOfTheDriver(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,

@@ -91,7 +91,7 @@ func (s *bench) enqueue(n int) {
 
 var payload = make([]byte, 200)
 
-// turn settles what the turn before claimed, and claims again.
+// turn settles what the last turn claimed, and claims again.
 func (s *bench) turn(n int) int {
 	req := broker.ClaimRequest{Worker: "w", Max: n, Queues: []broker.Share{{Queue: "bench", Max: n}}, Settle: s.settle}
 	got, err := s.broker.Claim(s.b.Context(), req)

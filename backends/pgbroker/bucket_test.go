@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// What SQL counts is what broker.Bucket counts, whatever was counted before and
-// however the clock and the rate changed.
+// SQL counts like broker.Bucket, whatever was counted before and however the clock and the
+// rate changed.
 func TestBucket_CountsAsTheContractDoes(t *testing.T) {
 	t.Parallel()
 	f := open(t)

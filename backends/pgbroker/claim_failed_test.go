@@ -11,15 +11,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// Rows come before the transaction that leased them has committed. A claim that
-// fails behind them hands none of them out: nobody may hold them.
+// Rows come before the transaction that leased them has committed. A claim that fails after
+// them returns none of the jobs: no worker may hold them.
 func TestClaimFailed_AClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		commit string // what a commit that leases does
 		end    string // what is done to the session meanwhile
-		known  bool   // that nothing was applied
+		known  bool   // whether it is known that nothing was applied
 	}{
 		{"CommitRefused", "raise 'refused'", "", true},
 		{"StatementCancelled", "perform pg_sleep(60)", "pg_cancel_backend", true},
@@ -49,7 +49,7 @@ func TestClaimFailed_AClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 	}
 }
 
-// The same of an answer that is cut off in its midst, in any place.
+// The same holds for an answer that is cut off anywhere.
 func TestClaimFailed_AClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
@@ -89,7 +89,7 @@ func TestClaimFailed_AClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
 	}
 }
 
-// Who asks for more than one round trip can give keeps what the first one gave.
+// A claim that needs more than one round trip keeps what the first one gave.
 func TestClaimFailed_AClaimKeepsWhatAnEarlierTransactionGave(t *testing.T) {
 	t.Parallel()
 	f := open(t)

@@ -26,8 +26,8 @@ type Completing interface {
 //
 // The call checks the lease and locks the job until the transaction ends, for which a settle
 // of the same job waits: commit at once. After an error the transaction can only be rolled
-// back: CompleteTx makes a commit fail. It is ErrLeaseLost when the job belongs to somebody
-// else by now, and ErrInvalid when the transaction has ended or failed; the error is also
+// back: CompleteTx makes a commit fail. The error is ErrLeaseLost when the job belongs to
+// somebody else by now, and ErrInvalid when the transaction has ended or failed, then also
 // pgx.ErrTxClosed (for database/sql sql.ErrTxDone) if the transaction itself reports that.
 // When the answer to the commit is lost, return its error: if it did commit, the job is gone
 // and nothing else happens; if not, the job is retried.

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// handled is a job in its handler's hands.
+// handled is a job whose handler runs.
 type handled struct {
 	record *broker.Job
 	result []byte
@@ -316,7 +316,7 @@ func TestCompletetx_AHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
 	})
 }
 
-// takeOver reclaims what a worker held, at a time when its lease is over.
+// takeOver reclaims the jobs of a worker after its leases have run out.
 func (f *fixture) takeOver() []broker.Job {
 	f.t.Helper()
 	now := time.Now().Add(2 * time.Hour)

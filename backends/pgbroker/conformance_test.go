@@ -29,23 +29,23 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store { return store(tb, direct, all.take(tb), Config{}) })
 }
 
-// What a pool between them could harm is checked each time, not all of the suite; see
-// conformance.Run.
+// Rules that a pool between broker and server could break are checked each time, the rest of
+// the suite is not; see conformance.Run.
 func TestConformance_ThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
 		s := store(tb, direct, newPooledSchema(tb, direct, url, ""), Config{PollOnly: true})
-		// PgBouncer lends a connection to one store after the other: to end
-		// those of this store is to end another's.
+		// PgBouncer lends a connection to one store after the other: ending those of this
+		// store would end those of another.
 		s.Bounce = nil
 		return s
 	}, "Enqueue", "Wake", "Watch", "Fault", "Turn", "Totals")
 }
 
-// newPooledSchema is a schema of its own, reached through a pool of its own, by a role that
-// owns nothing unless it is "".
+// newPooledSchema returns a schema of its own, reached through a pool of its own, by a role
+// that owns nothing unless it is "".
 func newPooledSchema(tb conformance.TB, direct *pgxpool.Pool, url, role string) *pooledSchema {
 	tb.Helper()
 	p := &pooledSchema{schema: schema(tb, direct)}
@@ -73,7 +73,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, p *pooledSchema, config Conf
 			if err != nil {
 				tb.Fatalf("open: %v", err)
 			}
-			b.poll = time.Hour // or a wake-up that is missing would go unseen
+			b.poll = time.Hour // otherwise a missing wake-up would go unnoticed
 			return b
 		},
 		Bounce: func(tb conformance.TB) {
@@ -82,7 +82,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, p *pooledSchema, config Conf
 		},
 		Dump: func() string { return dump(direct, config.Schema) },
 		PlantLayout: func(tb conformance.TB, queue string) {
-			exec(tb, "update jobs.queue set layout = $2 where name = $1", queue, knownLayout+1) // the next one: the hardest to tell
+			exec(tb, "update jobs.queue set layout = $2 where name = $1", queue, knownLayout+1) // the next one: the hardest to recognize
 		},
 		PlantBody: func(tb conformance.TB, queue, id string, body []byte) {
 			for _, table := range []string{"job", "dead", "history"} {
@@ -93,7 +93,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, p *pooledSchema, config Conf
 	}
 }
 
-// dump is what a schema holds of jobs, in a few lines.
+// dump returns what a schema holds of jobs, in a few lines.
 func dump(direct *pgxpool.Pool, schema string) string {
 	rows, err := direct.Query(context.Background(), strings.ReplaceAll(`
 		select format('%s/%s state %s lane %s seq %s run at %s worker %s epoch %s',

@@ -13,10 +13,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Whoever waits for several unique keys or IDs takes them in the same order as
-// everybody else, whatever order its caller put them in: two batches that share
-// some can then not wait for each other in a circle. The places of the rows in
-// their table tell in which order they were taken.
+// A call that waits for several unique keys or IDs takes them in the same order as all others,
+// whatever order its caller put them in: so batches that share some do not deadlock. The
+// positions of the rows in their table tell in which order they were taken.
 func TestEnqueue_TakesKeysAndIDsInTheirOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -61,8 +60,8 @@ func TestEnqueue_BatchOfGivenIDsKeepsItsOrder(t *testing.T) {
 	}
 }
 
-// A unique key is held from the instant at which its job is created: were it
-// held from earlier, it would run out while the job still has a right to it.
+// A unique key is held from the instant at which its job is created. From an earlier one, it
+// would run out while the job still has a right to it.
 func TestEnqueue_KeyIsHeldFromTheJobsCreation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -76,9 +75,8 @@ func TestEnqueue_KeyIsHeldFromTheJobsCreation(t *testing.T) {
 	}
 }
 
-// To drop a partition is to lock out everybody who reads or writes records. The
-// turn ends with the first drop that would have to wait, so that enqueues queue
-// up behind one short wait at most.
+// Dropping a partition blocks all that read or write records. The call stops at the first drop
+// that would have to wait, so that enqueues wait behind one short wait at most.
 func TestPrune_StopsAtTheFirstDropThatWaits(t *testing.T) {
 	t.Parallel()
 	var sent statements
@@ -103,8 +101,7 @@ func TestPrune_StopsAtTheFirstDropThatWaits(t *testing.T) {
 	}
 }
 
-// While a queue is removed beside a transaction that has written, and so cannot
-// be, nobody queues up behind the removal.
+// A removal that fails because of an open transaction that has written blocks nobody.
 func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -145,7 +142,7 @@ func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
 	}
 }
 
-// Somebody sets the policy of a queue that is leaving: it stays, with that.
+// A queue that is leaving stays if its policy is set, with that policy.
 func TestRemoveQueue_SeesThatTheQueueIsToStay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -174,7 +171,7 @@ func TestRemoveQueue_SeesThatTheQueueIsToStay(t *testing.T) {
 	}
 }
 
-// awaitLeaving returns once a queue is said to be leaving.
+// awaitLeaving returns once a queue is marked as leaving.
 func (f *fixture) awaitLeaving(removed <-chan error) {
 	f.t.Helper()
 	for f.ask("select count(*) from jobs.queue where leaving") == 0 {
@@ -186,7 +183,7 @@ func (f *fixture) awaitLeaving(removed <-chan error) {
 	}
 }
 
-// A transaction that was open has stored a job in the queue: the removal sees it.
+// The removal of a queue sees a job that an open transaction has stored in it.
 func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -211,8 +208,8 @@ func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 	}
 }
 
-// A queue is left leaving by an operator that was killed. Whatever comes for it
-// lets it stay.
+// A killed operator has left a queue marked as leaving. Whatever comes for it removes the
+// mark.
 func TestRemoveQueue_WhateverComesLetsTheQueueStay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -246,8 +243,8 @@ func TestRemoveQueue_WhateverComesLetsTheQueueStay(t *testing.T) {
 	}
 }
 
-// A job can stand beside a record of its ID, when its enqueue met the end of a
-// repeat. A further repeat takes back what it stored itself, and no more.
+// A job can exist beside a record of its ID, if it was enqueued while a repeat of it ended. A
+// further repeat removes only what it stored itself.
 func TestEnqueue_RepeatLeavesAJobBesideItsRecord(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -263,8 +260,7 @@ func TestEnqueue_RepeatLeavesAJobBesideItsRecord(t *testing.T) {
 	}
 }
 
-// Jobs that a claim leaves because of their bytes are told of, also where
-// priorities take turns.
+// A claim reports that its byte limit left jobs out, also if priorities take turns.
 func TestClaim_RoundsSayThatBytesLeftSomeOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A batch that waited in vain for another transaction's ID is tried job by job.
-// Each of these waits less than the batch did: there may be many to wait for.
+// A batch that waited too long for another transaction's ID is tried job by job. Each of these
+// waits less than the batch did: there may be many to wait for.
 func TestEnqueue_JobsThatAreTriedAloneWaitLess(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

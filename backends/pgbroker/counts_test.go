@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// checkCounts compares what Queues says with the rows that there are.
+// checkCounts compares the answer of Queues with the stored rows.
 func (f *fixture) checkCounts() {
 	f.t.Helper()
 	counts := f.counts()
@@ -31,9 +31,9 @@ func (f *fixture) checkCounts() {
 	}
 }
 
-// A claim that had to wait for its worker's row sees the queue as it was
-// before. A job that was put elsewhere in the queue meanwhile is not claimed:
-// then it must not be counted as claimed, nor lose its unique key.
+// A claim that had to wait for its worker's row sees the queue as it was before. A job that
+// was moved within the queue meanwhile is not claimed: so it must not be counted as claimed,
+// nor lose its unique key.
 func TestCounts_ACountFollowsWhatAClaimReallyLeased(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -65,7 +65,7 @@ func TestCounts_ACountFollowsWhatAClaimReallyLeased(t *testing.T) {
 	f.checkCounts()
 }
 
-// Any mix of calls at once, and in the end the counts are those of the rows.
+// After any mix of concurrent calls the counts match the rows.
 func TestCounts_AreExactAfterEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// cutter is a proxy before a server. Armed, it cuts the connection whose answer
-// brings the bytes passed on to a number: with 0, before the first of them.
+// cutter is a proxy in front of a server. When armed, it cuts a connection after a number of
+// bytes of answers, with 0 before the first.
 type cutter struct {
 	url  string
 	left atomic.Int64 // bytes until the cut; -1: not armed
-	last atomic.Bool  // after the cut nobody connects any more
+	last atomic.Bool  // after the cut it accepts no connection
 	shut atomic.Bool
 }
 
@@ -48,7 +48,7 @@ func startCutter(t *testing.T, to string) *cutter {
 	})
 	t.Cleanup(func() {
 		listener.Close()
-		open.Wait() // for the pools, whose cleanup came before
+		open.Wait() // the pools were closed before
 	})
 	return c
 }

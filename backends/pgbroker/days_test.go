@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// today is the server's day.
+// today returns the server's day.
 func (f *inside) today() int {
 	return int(f.value("select floor(extract(epoch from now()) / 86400)::int"))
 }
@@ -23,9 +23,9 @@ func (f *inside) prune() broker.Pruned {
 	return got
 }
 
-// turned prunes until a count is as wanted, and returns how many completed jobs
-// went. A turn of the partitions ends wherever it would have to wait for a lock,
-// and on a busy server it meets one now and then; the next turn goes on.
+// turned prunes until a count is as wanted, and returns how many completed jobs were removed.
+// turnDays stops where it would have to wait for a lock, which happens on a busy server; the
+// next call goes on.
 func (f *inside) turned(want int64, count, what string) (completed int) {
 	f.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -125,8 +125,8 @@ func TestDays_ManyServersMayTurnTheDaysAtOnce(t *testing.T) {
 	f.turned(5, daysListed, "days have a partition after turns at once") // today, three more, and one to spare
 }
 
-// One queue that keeps its records for longer than there are partitions does
-// without them, and does not take them from the others.
+// A queue that keeps its records for longer than there are partitions uses none, and the
+// others keep theirs.
 func TestPrune_LongRetentionOfOneQueue(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -150,7 +150,7 @@ func (f *inside) dump() pgx.Tx {
 	return tx
 }
 
-// expired makes partitions of days that are over.
+// expired makes n partitions of days that are over.
 func (f *inside) expired(n int) {
 	f.t.Helper()
 	for day := range n {
@@ -180,8 +180,8 @@ func TestPrune_PartitionsBesideADump(t *testing.T) {
 	f.turned(0, daysListed+" where day < 2000", "days that are over have a partition when the dump has ended")
 }
 
-// Servers do not wait for each other: who finds another at the partitions
-// leaves them to it.
+// Servers do not wait for each other: one that finds another at work on the partitions does
+// nothing.
 func TestPrune_OneServerIsAtThePartitions(t *testing.T) {
 	t.Parallel()
 	f := open(t)

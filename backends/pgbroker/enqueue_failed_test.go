@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// The queues of a call fail each in their own way. Who is told that a job was
-// not stored sends it again as another.
+// Each queue of a call fails on its own. A caller that is told that a job was not stored sends
+// it again under another ID.
 func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
@@ -57,8 +57,8 @@ func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 	}
 }
 
-// What poll_only sends and gets no answer to may have been stored, whatever the
-// kind of job; and every other call is as open.
+// If the answer is lost, jobs may have been stored, of whatever kind, also with PollOnly; the
+// outcome of every other call is as open.
 func TestEnqueueFailed_ALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
@@ -75,10 +75,10 @@ func TestEnqueueFailed_ALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
 			held := f.claimed("w", 1)
 			for name, call := range f.calls(held) {
 				if name == "Claim that waits" {
-					continue // is the one that does not, on a goroutine of its own
+					continue // this is the claim that does not wait, on a goroutine of its own
 				}
-				// The first answer may be to what only prepares: then nothing was
-				// sent that could apply, and the call says so or goes on.
+				// The first answer may be to a preparation: then nothing was sent that could
+				// be applied, and the call says so or goes on.
 				_, err := f.Ping(t.Context())
 				f.check(err)
 				_ = call(t.Context())
@@ -97,7 +97,7 @@ func TestEnqueueFailed_ALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
 	}
 }
 
-// faltering is a port whose calls fail after so many.
+// faltering is a port whose calls fail after a number of them.
 type faltering struct {
 	*ownPort
 	left int
@@ -110,7 +110,7 @@ func (p *faltering) run(ctx context.Context, steps ...step) error {
 	return p.ownPort.run(ctx, steps...)
 }
 
-// A full queue is asked twice: for its depth, then whether the jobs are there
+// An enqueue asks about a full queue twice: for its depth, then whether the jobs exist
 // already. Whichever fails, no job counts as stored.
 func TestEnqueueFailed_JobsOfAFullQueueThatCannotBeAskedAreNotAccepted(t *testing.T) {
 	t.Parallel()

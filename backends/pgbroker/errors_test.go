@@ -90,7 +90,7 @@ func TestErrors_EveryCallAnswersSoonWhenTheServerIsDown(t *testing.T) {
 	}
 }
 
-// calls is one call of every method that asks the store.
+// calls returns one call of every method that asks the store.
 func (f *inside) calls(held []broker.Job) map[string]func(context.Context) error {
 	queues := []string{"q"}
 	return map[string]func(context.Context) error{
@@ -159,8 +159,8 @@ func TestErrors_ShowNoPassword(t *testing.T) {
 	}
 }
 
-// What another transaction has taken and not committed makes only the jobs
-// fail that want the same.
+// An ID or unique key that another transaction has taken and not committed makes only those
+// jobs fail that need it.
 func TestErrors_ALockThatOthersHoldFailsOnlyTheJobsThatWantIt(t *testing.T) {
 	t.Parallel()
 	f := open(t)

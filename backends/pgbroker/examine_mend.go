@@ -83,7 +83,8 @@ func (e *examiner) change(f *jobFacts, to broker.State, lane int16, rise, ended 
 		[]bool{waits(to) || to == broker.StateWaiting}, []bool{to == broker.StateActive}, []int32{rise}, []int32{ended})
 }
 
-// moved returns a step that moves a job from state to state, and the change of the counts.
+// moved returns s, which moves a job from state to state, and the steps that change the
+// counts.
 func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 	var n [len(counted)]int
 	for i, state := range counted {

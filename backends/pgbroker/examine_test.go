@@ -276,7 +276,7 @@ func TestExamine_AServerThatEndangersJobsIsFound(t *testing.T) {
 	}
 }
 
-// A transaction that is open for long is shown by what it is.
+// A finding names the transaction that has been open for long.
 func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
@@ -335,8 +335,8 @@ func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	}
 }
 
-// A key may lapse, and somebody else take it, between a look at the clock and
-// the look at the job that had it.
+// A key may lapse, and another job take it, between the reading of the clock and that of the
+// job that held it.
 func TestExamine_AKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)

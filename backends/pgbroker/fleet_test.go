@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// fleet is processes whose claims wait for the jobs of one queue.
+// fleet is a number of processes whose claims wait for the jobs of one queue.
 type fleet struct {
 	*inside
 	brokers []*Broker

@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// While a snapshot is open no entry of a job that ended since can leave the
-// indexes. A claim that began at their front would visit 20,000 rows.
+// While a snapshot is open, the entries of jobs that have ended since stay in the indexes. A
+// claim that began at their front would visit 20,000 rows.
 func TestFloor_AnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -43,8 +43,8 @@ func TestFloor_AnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
 	}
 }
 
-// The same of jobs that fell due, whether they are leased as they are or become
-// pending first.
+// The same holds for jobs that fell due, whether they are leased directly or become pending
+// first.
 func TestClaim_OldSnapshotMakesDueJobsNoDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -88,7 +88,7 @@ func TestClaim_OldSnapshotMakesDueJobsNoDearer(t *testing.T) {
 	}
 }
 
-// fallDue puts jobs into the store that have been due since some time.
+// fallDue puts jobs into the store that have been due for some time.
 func (f *fixture) fallDue(prefix string, n int, since time.Duration, payload []byte) {
 	f.t.Helper()
 	body := aJob("").Body
@@ -99,8 +99,8 @@ func (f *fixture) fallDue(prefix string, n int, since time.Duration, payload []b
 		since.Microseconds(), prefix, broker.AppendBody(nil, &body), n, testQueue)
 }
 
-// Nothing tells this process of jobs whose time had passed when they came to be
-// seen. They are more than one claim makes pending.
+// This process gets no wake-up for jobs that become visible after their due time. There are
+// more of them than one claim makes pending.
 func TestClaim_FindsDueJobsThatComeLate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -130,8 +130,8 @@ func (f *fixture) keepDead() {
 	f.ok(err)
 }
 
-// pages is what the claim among statements that were sent reads when it is
-// sent again.
+// pages returns how many pages the claim among the sent statements reads when it is sent
+// again.
 func (f *fixture) pages(sent []pgx.TraceBatchQueryData) int64 {
 	f.t.Helper()
 	for _, s := range sent {
@@ -157,11 +157,11 @@ func (f *fixture) pagesOf(claim string, args ...any) int64 {
 	return int64(root["Shared Hit Blocks"].(float64) + root["Shared Read Blocks"].(float64))
 }
 
-// A job takes its turn when it is enqueued, and can be seen when the
-// transaction commits: by then, claims may have gone far past it.
+// A job gets its seq when it is enqueued, and becomes visible when the transaction commits: by
+// then, claims may be far past it.
 func TestFloor_AJobThatCommitsLateIsNotPassedOver(t *testing.T) {
 	t.Parallel()
-	// Few later jobs, and so many that claims no longer wait for the oldest.
+	// Few later jobs, and then so many that claims no longer wait for the oldest one.
 	for _, later := range []int{100, 2500, 25_000} {
 		t.Run(fmt.Sprint(later), func(t *testing.T) {
 			t.Parallel()
@@ -183,13 +183,13 @@ func TestFloor_AJobThatCommitsLateIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// sweepPatience is how long tests wait for a claim to look at the very front of a
-// queue: a minute is the most that lies between two such looks, on a machine
-// where one takes long. TestFloors_ClaimsSweepNowAndThen says how often they are.
+// sweepPatience is how long tests wait for a claim to sweep: at most a minute lies between two
+// sweeps, on a machine where one takes long. TestFloors_ClaimsSweepNowAndThen says how often
+// they happen.
 const sweepPatience = 2 * time.Minute
 
-// At every moment some transaction is open that has taken a turn, and never the
-// same one for long: a floor must wait for each of them.
+// At every moment some transaction is open that has taken a seq, and never the same one for
+// long: a floor must wait for each of them.
 func TestFloor_JobsOfOverlappingTransactionsAreNotPassedOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

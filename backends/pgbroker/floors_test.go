@@ -17,7 +17,7 @@ func newLooks(t *testing.T) *looks {
 	return &looks{t: t, now: time.Unix(1e9, 0), xact: 100}
 }
 
-// begin begins a look, after so many jobs that it is worth its cost.
+// begin begins a look, after enough jobs to be worth its cost.
 func (l *looks) begin() *look {
 	l.t.Helper()
 	l.now = l.now.Add(time.Second)
@@ -42,13 +42,13 @@ func (l *looks) end(k *look, xmin, last, first int64) {
 	l.floors.raise(k)
 }
 
-// look is a look that no transaction of others overlaps.
+// look makes a look that no other transaction overlaps.
 func (l *looks) look(last, first int64) {
 	k := l.begin()
 	l.end(k, k.xact, last, first)
 }
 
-// normal is the place of the lane of jobs of normal priority.
+// normal is the position of the lane of jobs with normal priority.
 const normal = 3
 
 func (l *looks) safe() int64 { return l.floors.queue("q").safe[normal] }
@@ -80,7 +80,7 @@ func TestFloors_AFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	l.look(500, 0)
-	late := l.xact + 1 // a writer that has drawn a seq below 500 and stays open
+	late := l.xact + 1 // a writer that has taken a seq below 500 and stays open
 	l.xact++
 	for range 5 {
 		k := l.begin()
@@ -91,8 +91,8 @@ func TestFloors_AFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
 	l.want("when its job has come", 449)
 }
 
-// The last seq that a look saw may be of a transaction younger than the look's
-// own. Only one that begins later tells.
+// The last seq that a look saw may belong to a transaction younger than its own. Only a later
+// look can tell that it has ended.
 func TestFloors_ALookDoesNotTrustWhatItSawItself(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
@@ -161,8 +161,8 @@ func TestFloors_ClaimsSweepNowAndThen(t *testing.T) {
 	}
 }
 
-// While a writer is open looks cost what claims do. Once it has ended one look
-// goes all the way, and finds what it brought.
+// While a writer is open, looks cost as much as claims. Once it has ended, one look searches
+// from the exact floor, and finds its jobs.
 func TestFloors_ALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)

@@ -134,7 +134,7 @@ func TestFlow_RatesOfQueuesAndKeysHold(t *testing.T) {
 	f.wants("of both", claim(2*time.Second).Jobs, "a0000003", "b0000003")
 }
 
-// decideAll decides about the pending jobs whose IDs begin so.
+// decideAll applies an operation to the pending jobs whose IDs begin with prefix.
 func (f *fixture) decideAll(kind broker.OperationKind, prefix string) {
 	f.t.Helper()
 	page, err := f.Find(f.t.Context(), broker.Query{Queue: testQueue, State: broker.StatePending, Limit: 1000})
@@ -186,8 +186,8 @@ func TestFlow_OrderedKeysGoOneAfterTheOther(t *testing.T) {
 	f.wants("a dead one is skipped", f.claim(10, 0), "a0000002")
 }
 
-// Workers at once, on few keys: none waits for ever, no key has more active jobs
-// than it may, and none is lost.
+// With concurrent workers on few keys, none waits for ever, no key has more active jobs than
+// it may, and no job is lost.
 func TestFlow_NoLimitIsExceededByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -244,7 +244,7 @@ func TestFlow_NoLimitIsExceededByManyAtOnce(t *testing.T) {
 				req := broker.SettleRequest{Worker: worker, Number: number}
 				mu.Lock()
 				for i := range got.Jobs {
-					active[got.Jobs[i].Key]-- // before it is free for others
+					active[got.Jobs[i].Key]-- // before another job can start
 					total--
 					req.Items = append(req.Items, broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)})
 				}
@@ -267,8 +267,8 @@ func TestFlow_NoLimitIsExceededByManyAtOnce(t *testing.T) {
 	}
 }
 
-// A job of a caller's transaction is served when that commits, and keeps no job of
-// its key back before.
+// A job of a caller's transaction is served when the transaction commits, and blocks no job of
+// its key before.
 func TestFlow_ATransactionHoldsUpNoKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -285,7 +285,7 @@ func TestFlow_ATransactionHoldsUpNoKey(t *testing.T) {
 	f.wants("after the commit", f.claim(10, 0), "inside", "another")
 }
 
-// A limit that is reached costs a claim nothing that grows with what it keeps back.
+// The cost of a claim does not grow with the jobs that a reached limit blocks.
 func TestFlow_KeysAtTheirLimitsAreNotLookedAt(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Settles of different outcomes are made by different statements. Each of these
-// requests is by another one.
+// Settles of different outcomes use different statements. Each of these requests uses another
+// one.
 var settleForms = map[string]struct {
 	outcomes []broker.Outcome
 	change   func(*broker.NewJob) // of all jobs
@@ -31,7 +31,7 @@ func keptFor(d time.Duration) func(*broker.NewJob) {
 	return func(j *broker.NewJob) { j.Body.Retention = d }
 }
 
-// items are the settlements of jobs with outcomes.
+// items returns the settlements of jobs with outcomes.
 func items(jobs []broker.Job, outcomes ...broker.Outcome) (all []broker.Settlement) {
 	for i := range outcomes {
 		all = append(all, broker.Settlement{Job: &jobs[i], Outcome: outcomes[i]})
@@ -39,7 +39,7 @@ func items(jobs []broker.Job, outcomes ...broker.Outcome) (all []broker.Settleme
 	return all
 }
 
-// states is where jobs are, by ID.
+// states returns the states of jobs, by ID.
 func (f *fixture) states(ids ...string) map[string]broker.State {
 	f.t.Helper()
 	page, err := f.Find(f.t.Context(), broker.Query{Queue: testQueue, IDs: ids})
@@ -51,8 +51,8 @@ func (f *fixture) states(ids ...string) map[string]broker.State {
 	return at
 }
 
-// A request with an older number than the last is late: it changes nothing, and
-// what is remembered of the last stays, so that that can still be repeated.
+// A request with an older number than the last one is late: it changes nothing, and the
+// verdicts of the last one stay, so that it can still be repeated.
 func TestSettle_OlderNumberChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, form := range settleForms {
@@ -91,8 +91,8 @@ func TestSettle_OlderNumberChangesNothing(t *testing.T) {
 	}
 }
 
-// A job that was asked to cancel ends as cancelled, whatever would have become
-// of it, and is charged nothing for that.
+// A job that was asked to cancel ends as cancelled, whatever its outcome, and is charged
+// nothing.
 func TestSettle_CancelledJobIsNotCharged(t *testing.T) {
 	t.Parallel()
 	no := broker.Failure{Message: "no"}
@@ -128,8 +128,8 @@ func TestSettle_CancelledJobIsNotCharged(t *testing.T) {
 	}
 }
 
-// Records that are kept for whole days go into the partition of the day on which
-// they expire, which is dropped when that is over; all others do not.
+// Records that are kept for whole days go into the partition of the day on which they expire,
+// which is dropped when the day is over; all others do not.
 func TestSettle_RecordsGoToTheDayOnWhichTheyExpire(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -185,8 +185,8 @@ func TestSettle_RecordsGoToTheDayOnWhichTheyExpire(t *testing.T) {
 	}
 }
 
-// An ID that its caller gave is refused right after the end of its job, however
-// that came and whether or not it left a record.
+// An ID given by a caller is refused right after its job has ended, however it ended and
+// whether or not it left a record.
 func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	no := broker.Failure{Message: "no"}
@@ -260,9 +260,9 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A settle is durable when it is answered, also one that travels with a claim:
-// the claim alone may be lost with the server's memory. A trigger tells how the
-// transactions commit that write settles.
+// A settle is durable when it is answered, also if it is sent with a claim: only the claim may
+// be lost with the server's memory. A trigger records how transactions that write settles
+// commit.
 func TestClaim_SettlesThatTravelWithItAreDurable(t *testing.T) {
 	t.Parallel()
 	for name, form := range settleForms {
@@ -304,7 +304,7 @@ func TestClaim_SettlesThatTravelWithItAreDurable(t *testing.T) {
 	}
 }
 
-// What one call may do in parts is done for more than fits into a part.
+// Calls that work in parts handle more than fits into one part.
 func TestForms_MoreThanAThousand(t *testing.T) {
 	t.Parallel()
 	const n = 2300

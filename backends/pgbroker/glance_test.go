@@ -8,15 +8,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A claim from queues in which there was nothing to take only looks whether that is so
-// still. What another process has made claimable meanwhile, of which this one hears
-// nothing, it finds all the same.
+// A claim from queues that had nothing to take only looks whether that is still so. It also
+// finds what another process has made claimable meanwhile without waking this one.
 func TestFlow_AClaimThatOnlyLooksFindsWhateverCame(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name string
-		come func(*fixture, []broker.Job) // how it comes that "job" may be taken; with the job that keeps it back
+		come func(*fixture, []broker.Job) // makes "job" claimable; with the job that blocks it
 	}{
 		{"a job of the key", func(f *fixture, held []broker.Job) { f.settle(held, broker.Complete(nil)) }},
 		{"a job of another key", func(f *fixture, _ []broker.Job) { f.store(f, aJob("other", ofKey("other"))) }},

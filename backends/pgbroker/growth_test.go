@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// However often a worker settles, the verdicts of its last request alone are
-// kept, and when it retires none.
+// However often a worker settles, only the verdicts of its last request are kept, and none
+// when it retires.
 func TestSettle_KeepsTheLastVerdictsAlone(t *testing.T) {
 	t.Parallel()
 	for name, form := range settleForms {
@@ -37,7 +37,7 @@ func TestSettle_KeepsTheLastVerdictsAlone(t *testing.T) {
 	}
 }
 
-// Whatever a store gathers besides jobs goes when it has lapsed.
+// Whatever a store keeps besides jobs is removed when it has lapsed.
 func TestPrune_WhatGathersSlowly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

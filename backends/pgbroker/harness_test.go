@@ -120,7 +120,7 @@ func (f *fixture) register(worker string) {
 	f.ok(err)
 }
 
-// aJob is a pending job to be, changed as told.
+// aJob returns a new job, with these changes.
 func aJob(id string, changes ...func(*broker.NewJob)) broker.NewJob {
 	j := broker.NewJob{Queue: testQueue, ID: id,
 		Body: broker.Body{Type: "mail:send", Payload: []byte("hello"), Priority: broker.PriorityNormal}}
@@ -138,7 +138,7 @@ func given(j *broker.NewJob) { j.Body.GivenID = true }
 
 func fresh(j *broker.NewJob) { j.FirstSend = true }
 
-// series is n jobs whose IDs begin with prefix.
+// series returns n jobs whose IDs begin with prefix.
 func series(prefix string, n int, changes ...func(*broker.NewJob)) []broker.NewJob {
 	jobs := make([]broker.NewJob, n)
 	for i := range jobs {
@@ -202,7 +202,7 @@ func (f *fixture) churn(prefix string, n int, changes ...func(*broker.NewJob)) {
 	}
 }
 
-// names are the IDs of jobs.
+// names returns the IDs of jobs.
 func names(jobs []broker.Job) (ids []string) {
 	for _, j := range jobs {
 		ids = append(ids, j.ID)
@@ -210,7 +210,7 @@ func names(jobs []broker.Job) (ids []string) {
 	return ids
 }
 
-// counts is what Queues says of the queue.
+// counts returns the counts of Queues.
 func (f *fixture) counts() map[broker.State]int64 {
 	f.t.Helper()
 	reply, err := f.Queues(f.t.Context(), broker.QueuesRequest{Names: []string{testQueue}})
@@ -221,7 +221,7 @@ func (f *fixture) counts() map[broker.State]int64 {
 	return reply.Queues[0].Counts
 }
 
-// content is every row of every table of the schema, as text, by table.
+// content returns all rows of all tables of the schema, as text, by table.
 func (f *fixture) content() map[string][]string {
 	f.t.Helper()
 	rows, _ := f.direct.Query(f.t.Context(),
@@ -250,7 +250,7 @@ func (f *fixture) awaitLockWait() {
 	}
 }
 
-// lockWaits is how many statements on the schema wait for locks.
+// lockWaits returns how many statements on the schema wait for locks.
 func (f *fixture) lockWaits() int64 {
 	f.t.Helper()
 	return f.ask(`select count(*) from pg_stat_activity

@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A fleet that has nothing to do must not keep its server busy.
+// Idle processes must not keep the server busy.
 func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 	t.Parallel()
 	const wait = time.Second
@@ -17,7 +17,7 @@ func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 		config pgbroker.Config
 		most   int // round trips
 	}{
-		{"Listening", pgbroker.Config{}, 6},               // three looks, two that say that it waits, and a spurious look
+		{"Listening", pgbroker.Config{}, 6},               // three looks, two that record that it waits, and a spurious look
 		{"PollOnly", pgbroker.Config{PollOnly: true}, 16}, // 10 ms apart at first, 250 ms later
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -29,7 +29,8 @@ func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 			f.ok(err)
 			defer b.Close()
 			if !c.config.PollOnly {
-				// Returns once it hears; a watcher that polls would be counted with the claim.
+				// Watch returns once the broker listens; the calls of a watcher that polls
+				// would be counted with those of the claim.
 				_, err = b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
 				f.ok(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// inside is a broker on a schema of its own, for tests that look inside it.
+// inside is a broker on a schema of its own, for tests that use its internals.
 type inside struct {
 	*Broker
 	t      testing.TB
@@ -49,7 +49,7 @@ func (f *inside) exec(sql string, args ...any) {
 	}
 }
 
-// value is what a query of one number says.
+// value returns the answer of a query for one number.
 func (f *inside) value(sql string, args ...any) (n int64) {
 	f.t.Helper()
 	if err := f.db.QueryRow(context.Background(), inSchema(sql, f.schema), args...).Scan(&n); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// While a snapshot is open, the index of leases keeps an entry of each job that
-// was leased since. A renewal of a busy worker does not step over them.
+// While a snapshot is open, the index of leases keeps an entry for each job that was leased
+// since. A renewal of a busy worker does not step over them.
 func TestRenew_OldSnapshotMakesItNoDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

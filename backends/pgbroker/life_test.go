@@ -30,7 +30,7 @@ func TestLife_CancelledOutcomeDiffersInItsChargeOnly(t *testing.T) {
 	}
 }
 
-// When everything has ended and lapsed, nothing is left but the queue.
+// When everything has ended and lapsed, only the queue is left.
 func TestLife_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	t.Parallel()
 	f := open(t)

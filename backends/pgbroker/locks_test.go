@@ -10,10 +10,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Calls that wait for several rows take them in one order (see the package comment),
-// whatever order their callers name the queues in. Each pair would wait for each other in
-// a circle if one of them began with the other end, since each comes to wait before the
-// other has all it needs.
+// Calls that wait for several rows take them in one order (see the package comment), whatever
+// order their callers name the queues in. Each pair would deadlock if one of them began at the
+// other end, since each waits before the other has all that it needs.
 func TestLocks_AreTakenInOneOrder(t *testing.T) {
 	t.Parallel()
 	limited := func(f *fixture) {
@@ -21,7 +20,7 @@ func TestLocks_AreTakenInOneOrder(t *testing.T) {
 			_, err := f.Policy(f.t.Context(), broker.PolicyRequest{Queue: q, Rate: &broker.Rate{Jobs: 1000, Per: time.Second}})
 			f.ok(err)
 		}
-		f.ok(f.claimFrom("one", "two")) // so that it is known how claims serve them
+		f.ok(f.claimFrom("one", "two")) // so that the process knows how claims serve them
 	}
 	keyed := func(f *fixture) {
 		for _, q := range []string{"one", "two"} {
@@ -83,8 +82,8 @@ func (f *fixture) claimFrom(queues ...string) error {
 	return err
 }
 
-// A claim that waited for another one answers the time at which it counted its jobs for
-// a rate, not the one at which it began to wait: who checks a rate by the answers finds
+// A claim that waited for another one answers the time at which it counted its jobs for a
+// rate, not the one at which it began to wait: a caller that checks a rate by these times sees
 // it kept.
 func TestClaim_AnswersTheTimeAtWhichARateCountedItsJobs(t *testing.T) {
 	t.Parallel()
@@ -107,7 +106,7 @@ func TestClaim_AnswersTheTimeAtWhichARateCountedItsJobs(t *testing.T) {
 			if c.policy.KeyRate != nil {
 				f.store(f, aJob("first", func(j *broker.NewJob) { j.Body.Key = "k" }))
 			}
-			f.claim(1, 0) // so that it is known how claims serve the queue
+			f.claim(1, 0) // so that the process knows how claims serve the queue
 			f.store(f, aJob("job", func(j *broker.NewJob) {
 				if c.policy.KeyRate != nil {
 					j.Body.Key = "new"

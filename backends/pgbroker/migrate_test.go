@@ -63,9 +63,8 @@ func (f *inside) newer(ctx context.Context, pool *pgxpool.Pool, texts ...string)
 	return m.run(ctx)
 }
 
-// The release before goes on after a migration that it can live with, and
-// starts again: programs can be rolled back. Behind one that it cannot live
-// with it is refused.
+// The release before goes on after a compatible migration, and can start again: programs can
+// be rolled back. After an incompatible one it is refused.
 func TestMigrate_ProgramOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -93,8 +92,8 @@ func TestMigrate_ProgramOfTheReleaseBefore(t *testing.T) {
 	}
 }
 
-// A migration that needs a lock tries to get it for a moment at a time: nobody
-// queues up behind it while something reads the table.
+// A migration that needs a lock waits for it in short attempts, so that no statement waits
+// behind it while something reads the table.
 func TestMigrate_KeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -127,13 +126,13 @@ func TestMigrate_KeepsNobodyWaiting(t *testing.T) {
 
 const madeUpIndex = "-- compatible-from: 1\n-- concurrently: job_made_up\ncreate index concurrently job_made_up on jobs.job (created_at);\n"
 
-// valid says whether there is such an index, and it is good.
+// valid reports whether an index exists and is valid.
 func (f *inside) valid(index string) bool {
 	return f.value("select count(*) from pg_index where indexrelid = to_regclass($1) and indisvalid", f.schema+"."+index) == 1
 }
 
-// The index of a table that is in use is built beside its writers, by a caller
-// whose pool has one connection, too; what comes after it follows.
+// The index of a table in use is built without blocking writers, also if the pool has one
+// connection; the next migrations follow.
 func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -148,7 +147,7 @@ func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
 	eventually(t, "the build of the index", func() bool {
 		return f.value("select count(*) from pg_class where oid = to_regclass($1)", f.schema+".job_made_up") == 1
 	})
-	f.accept(f, job("beside")) // the build waits for the open transaction, and this for nobody
+	f.accept(f, job("beside")) // the build waits for the open transaction, and this for nothing
 	f.check(writing.Commit(t.Context()))
 	f.check(<-migrated)
 	if !f.valid("job_made_up") {
@@ -157,8 +156,8 @@ func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
 	f.value("select count(note) from jobs.job")
 }
 
-// A build that was interrupted leaves an index that nothing uses: the next
-// Migrate builds it anew.
+// A build that was interrupted leaves an index that nothing uses: the next Migrate builds it
+// again.
 func TestMigrate_BuildThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -185,7 +184,7 @@ func TestMigrate_ManyBuildOneIndex(t *testing.T) {
 	}
 }
 
-// What a migration file must say, and must not do, is checked where it is read.
+// The rules for migration files are checked when the files are read.
 func TestMigrate_FilesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

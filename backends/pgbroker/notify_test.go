@@ -16,7 +16,7 @@ import (
 )
 
 // listenTo listens as a process in which claims wait for all queues that there are. The
-// function that it returns gives what came before a payload.
+// function that it returns returns what came before a payload.
 func listenTo(t *testing.T, f *inside) (heard func(until string) []string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), f.db.Config().ConnConfig)
@@ -130,8 +130,8 @@ func TestNotify_ATimerSendsOnlyAtTheEndOfItsOwnWindow(t *testing.T) {
 	})
 }
 
-// What is held back speaks for all that it stands for: only a window of nothing
-// but pending jobs ends in a wake-up that says so.
+// A notification that was held back covers all that it replaced: only if all were for pending
+// jobs does it say so.
 func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A job that matches throughout is shown once, also when many have the same time
-// and the one at which a page ended is gone when the next is read.
+// A job that matches all the time is shown once, also if many have the same time and the one
+// at the end of a page is gone when the next page is read.
 func TestFind_PagesOfEqualTimesWhoseCursorVanishes(t *testing.T) {
 	t.Parallel()
 	const n = 7
@@ -124,8 +124,8 @@ func TestFind_PagesOfAKeyWhoseJobsChangeTheirState(t *testing.T) {
 	}
 }
 
-// A claim that is under way when its worker is ended leases nothing, neither
-// pending jobs nor due ones: who ended the worker has taken stock already.
+// A claim that is under way when its worker is ended leases nothing, neither pending jobs nor
+// due ones: whatever ended the worker has already listed its jobs.
 func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -182,7 +182,7 @@ func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {
 	}
 }
 
-// One call serves several queues, and what it does in one it does in all.
+// One call for several queues does in each of them what it does in one.
 func TestPages_SeveralQueuesInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -236,8 +236,8 @@ func TestPages_SeveralQueuesInOneCall(t *testing.T) {
 	if len(next.Jobs) != 1 || len(next.Verdicts) != len(queues) {
 		t.Fatalf("claimed %v with %d verdicts; want the last job, and a verdict for each queue", names(next.Jobs), len(next.Verdicts))
 	}
-	// The worker runs out: another takes over what it holds in all queues, is
-	// retired, and what it held is pending in all of them.
+	// The leases of the worker run out: another one takes over its jobs in all queues and is
+	// retired, and then they are pending in all of them.
 	later := time.Now().Add(2 * time.Hour)
 	register("heir", later)
 	reclaimed, err := f.Reclaim(t.Context(), broker.ReclaimRequest{Now: later, Worker: "heir", Queues: queues, Max: 100})
@@ -268,8 +268,7 @@ func TestPages_SeveralQueuesInOneCall(t *testing.T) {
 	}
 }
 
-// A claim that got as many jobs as it may says that there may be more, of
-// whichever queue.
+// A claim that got as many jobs as it may, in all or of a queue, says that there may be more.
 func TestClaim_SaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,9 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 )
 
-// hot are the statements whose cost must not depend on how many jobs there
-// are: the indexes on job by which each may go, and what the pipeline that it
-// is part of sets before.
+// hot lists the statements whose cost must not depend on the number of jobs, with the indexes
+// on job that each may use, and the settings of its pipeline.
 var hot = []struct {
 	name    string
 	before  string
@@ -60,7 +59,7 @@ var hot = []struct {
 func TestPlan_HotStatementsGoByTheirIndexAtEverySize(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.exec("alter table jobs.job set (autovacuum_enabled = false)") // statistics are taken when the test says so
+	f.exec("alter table jobs.job set (autovacuum_enabled = false)") // the test says when statistics are taken
 	f.checkPlans("an empty table")
 	f.exec("analyze jobs.job, jobs.queue, jobs.worker")
 	f.checkPlans("an empty table with statistics")
@@ -123,7 +122,8 @@ func (f *fixture) checkPlans(when string) {
 			f.t.Errorf("%s.sql, planned on %s, sorts what it read of job_ready:\n%s", name, when, p.text)
 		}
 	}
-	// The first of claim_due.sql is the one that makes jobs pending; the others look for the next, from now on.
+	// The first search of claim_due.sql makes jobs pending; the others look for the next due
+	// time, from now on.
 	for name, want := range map[string]int{"claim_ripe": 2, "claim_due": 1, "floor": 1} {
 		if p := f.plan(conn, name, "settings"); p.entered("job_due", "ROW(run_at, seq) >") != want {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a place in the order of due times:\n%s", name, when, p.text)
@@ -137,7 +137,7 @@ func (f *fixture) checkPlans(when string) {
 	}
 }
 
-// entered is how many times an index is entered by a condition.
+// entered returns how many times an index is searched by a condition.
 func (p queryPlan) entered(index, condition string) (n int) {
 	for _, node := range p.nodes {
 		if node["Index Name"] == index && strings.Contains(fmt.Sprint(node["Index Cond"]), condition) {
@@ -147,8 +147,8 @@ func (p queryPlan) entered(index, condition string) (n int) {
 	return n
 }
 
-// What the scan floor relies on must not only be written but done: the planner
-// leaves out what it finds unused.
+// The statements must really do what the scan floor relies on: the planner drops what it finds
+// unused.
 func TestPlan_PlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -177,7 +177,7 @@ type queryPlan struct {
 	text  string // a node per line
 }
 
-// plan is the generic plan of a statement, whatever its arguments are.
+// plan returns the generic plan of a statement, whatever its arguments are.
 func (f *fixture) plan(conn *pgx.Conn, name, before string) queryPlan {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -204,7 +204,7 @@ func (f *fixture) plan(conn *pgx.Conn, name, before string) queryPlan {
 	return parsePlan(f, shown)
 }
 
-// statement is a statement as the broker sends it.
+// statement returns a statement as the broker sends it.
 func (f *fixture) statement(name string) string {
 	f.t.Helper()
 	text, ok := pgbroker.Statements(f.schema)[name]
@@ -216,7 +216,7 @@ func (f *fixture) statement(name string) string {
 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
-// parameters is the highest number of a parameter outside comments.
+// parameters returns the highest number of a parameter outside comments.
 func parameters(text string) (most int) {
 	for line := range strings.Lines(text) {
 		code, _, _ := strings.Cut(line, "--")
@@ -256,15 +256,15 @@ func (p queryPlan) scans(table, how string) bool {
 	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool { return n["Relation Name"] == table && n["Node Type"] == how })
 }
 
-// walks reports whether an index of a table is gone through from its front,
-// not entered by the column.
+// walks reports whether the plan reads an index of a table from its front, without a condition
+// on the column.
 func (p queryPlan) walks(table, column string) bool {
 	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
 		return n["Relation Name"] == table && n["Index Name"] != nil && !strings.Contains(fmt.Sprint(n["Index Cond"]), column+" ")
 	})
 }
 
-// sorts reports whether what comes from an index is sorted.
+// sorts reports whether the plan sorts what it reads from an index.
 func (p queryPlan) sorts(index string) bool {
 	var reads func(node map[string]any) bool
 	reads = func(node map[string]any) bool {
@@ -283,8 +283,7 @@ func (p queryPlan) probesInOrder(index string) bool {
 	})
 }
 
-// indexes are those that the plan goes by, of those whose names begin like the
-// table's.
+// indexes returns the indexes that the plan uses, of those whose names begin with the table's.
 func (p queryPlan) indexes(table string) (all []string) {
 	for _, n := range p.nodes {
 		if index, _ := n["Index Name"].(string); strings.HasPrefix(index, table+"_") && !slices.Contains(all, index) {
@@ -294,7 +293,7 @@ func (p queryPlan) indexes(table string) (all []string) {
 	return all
 }
 
-// orderedBy reports whether an index is entered by all the columns.
+// orderedBy reports whether an index is searched by all the columns.
 func (p queryPlan) orderedBy(index string, columns ...string) bool {
 	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
 		condition := fmt.Sprint(n["Index Cond"])

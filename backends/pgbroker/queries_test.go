@@ -27,8 +27,8 @@ func TestQueries_EveryStatementPreparesOnTheSchema(t *testing.T) {
 
 var numberedParam = regexp.MustCompile(`\$\d`)
 
-// A header says what a statement does, every parameter, what comes back, and
-// who calls it: the reader of one file should need no other.
+// A header says what a statement does, what its parameters and its answer are, and who calls
+// it: a reader should need no other file.
 func TestQueries_EveryStatementHasAHeader(t *testing.T) {
 	t.Parallel()
 	for name := range loadQueries(DefaultSchema) {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// waiting is a broker that hears wake-ups, with a pool that nobody else uses,
-// and a worker that has just taken all there was.
+// waiting is a broker that receives wake-ups, with a pool of its own, and a worker that has
+// just taken all jobs.
 type waiting struct {
 	*Broker
 	t     *testing.T
@@ -53,14 +53,14 @@ func (w *waiting) take(id string, got broker.Claimed) {
 	}
 }
 
-// looks is how often f used a connection.
+// looks returns how often f used a connection.
 func (w *waiting) looks(f func()) int64 {
 	before := w.pool.Stat().AcquireCount()
 	f()
 	return w.pool.Stat().AcquireCount() - before
 }
 
-// A worker that takes jobs one by one, as they come, asks for each once.
+// A worker that takes jobs one by one as they come makes one look for each.
 func TestQuiet_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
@@ -69,12 +69,12 @@ func TestQuiet_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 	}
 }
 
-// What came after the claim before, or falls due, is not overlooked.
+// A claim finds what came after the last claim, and what falls due.
 func TestQuiet_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
-	w.poll = time.Hour // so that it looks by itself at the end of its time alone
+	w.poll = time.Hour // so that it looks by itself only at the end of its time
 	began := time.Now()
 	w.take("b", w.claim(time.Minute))
 	if took := time.Since(began); took > 50*time.Second {
@@ -99,9 +99,9 @@ func TestQuiet_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	}
 }
 
-// A wake-up of pending jobs says that nothing else changed: a claim that it
-// wakes takes them and goes by what is known of the rest, for as long as a claim
-// may go without a look. Any other wake-up makes it look at all.
+// A wake-up for pending jobs says that nothing else changed: a claim that it wakes takes them
+// and relies on what is known about the rest, for as long as a claim may go without a look.
+// Any other wake-up makes it look at everything.
 func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A renewal whose commit is refused is sent once more, on another connection.
-// The rows of the first attempt say nothing of the second.
+// A renewal whose commit is refused is sent once more, on another connection. The rows of the
+// first attempt say nothing about the second.
 func TestRenewFailed_ARenewalThatIsSentOnceMoreCountsItsOwnRows(t *testing.T) {
 	t.Parallel()
 	f := open(t)

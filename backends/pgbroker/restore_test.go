@@ -18,7 +18,7 @@ func restored(state broker.State) func(*broker.NewJob) {
 	}
 }
 
-// everyRestored is a job restored to each state that there is.
+// everyRestored returns a job to be restored to each state.
 func everyRestored() (jobs []broker.NewJob) {
 	for _, state := range []broker.State{broker.StatePending, broker.StateRetry, broker.StateDead, broker.StateCompleted,
 		broker.StateCancelled} {
@@ -28,8 +28,8 @@ func everyRestored() (jobs []broker.NewJob) {
 		aJob("keyed", restored(broker.StatePending), withKey("k", broker.UniqueUntilDone)))
 }
 
-// Restored jobs are moved within the transaction that stores them, so that it
-// must be told from the one that a caller may roll back.
+// Restored jobs are moved in the transaction that stores them. If that is a caller's and is
+// rolled back, nothing may be left.
 func TestRestore_RestoredJobsAreOfTheCallersTransaction(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		f.store(f, aJob("present"))

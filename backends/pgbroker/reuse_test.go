@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-// pooledSchemas are schemas with a pool each, which rules use one after the other: to make
-// them, and connections that know the statements, takes longer than most rules.
+// pooledSchemas are schemas with a pool each, which rules use one after the other: making
+// them, and connections with prepared statements, takes longer than most rules.
 type pooledSchemas struct {
 	t      *testing.T
 	direct *pgxpool.Pool
@@ -22,7 +22,7 @@ type pooledSchemas struct {
 	free []*pooledSchema
 }
 
-// pooledSchema is a schema and a pool whose connections alone have its name.
+// pooledSchema is a schema and a pool. Only the connections of the pool have its name.
 type pooledSchema struct {
 	schema  string
 	pool    *pgxpool.Pool
@@ -57,8 +57,8 @@ func (ps *pooledSchemas) take(tb conformance.TB) *pooledSchema {
 	return p
 }
 
-// atRest reports whether nothing can change the schema any more: no connection has its
-// name but those of the pool, which are idle.
+// atRest reports whether nothing can change the schema any more: only connections of the pool
+// have its name, and they are idle.
 func (ps *pooledSchemas) atRest(p *pooledSchema) bool {
 	for range 100 { // a server takes a moment to end the connection of a handle that was closed
 		var there, idle int32

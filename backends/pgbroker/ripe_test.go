@@ -14,7 +14,7 @@ import (
 
 var ripeTime = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// at claims as if it were after seconds past ripeTime.
+// at claims as if the time were after seconds past ripeTime.
 func (f *fixture) at(b broker.Broker, after, n int) []broker.Job {
 	f.t.Helper()
 	got, err := b.Claim(f.t.Context(), broker.ClaimRequest{Now: ripeTime.Add(time.Duration(after) * time.Second), Worker: testWorker, Max: n,
@@ -42,7 +42,7 @@ func (f *fixture) plant(jobs ...broker.NewJob) {
 	f.at(f, 0, 1)
 }
 
-// To become pending first would write each of them once more.
+// If they became pending first, each would be written once more.
 func TestRipe_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -117,7 +117,7 @@ func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 	}
 }
 
-// Scheduled and retried jobs are found in different places.
+// Scheduled and retried jobs are found by different searches.
 func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -174,7 +174,7 @@ func TestRipe_DueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Claims that meet take different jobs, all of them.
+// Concurrent claims take different jobs, and together all of them.
 func TestRipe_DueJobsAreLeasedOnce(t *testing.T) {
 	t.Parallel()
 	const n, size = 2000, 150
@@ -214,8 +214,8 @@ func TestRipe_DueJobsAreLeasedOnce(t *testing.T) {
 	}
 }
 
-// However many queues a claim is of, so many due jobs at most become pending with
-// it, which is a row written each; the others follow with the next claims.
+// However many queues a claim has, the number of due jobs that become pending with it is
+// bounded, since each is a write; the others follow with the next claims.
 func TestRipe_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

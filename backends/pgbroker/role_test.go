@@ -52,8 +52,8 @@ func grant(tb conformance.TB, direct *pgxpool.Pool, schema, role string) {
 	}
 }
 
-// Only an owner can make and drop partitions. A server whose role is none
-// prunes without them, and says so once.
+// Only an owner can make and drop partitions. A server with another role prunes without them,
+// and logs that once.
 func TestPrune_RoleThatOwnsNothing(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)

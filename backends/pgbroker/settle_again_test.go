@@ -24,8 +24,8 @@ func (f *fixture) again(number int64, delay time.Duration, jobs ...broker.Job) m
 	return states
 }
 
-// What moves jobs that would live on, but whose cancelling was asked for, looks
-// only when there are some.
+// The statement that moves jobs which were asked to cancel, and whose outcome would not end
+// them, reads only if there are some.
 func TestSettleAgain_JobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -88,7 +88,7 @@ func TestSettleAgain_JobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing
 	}
 }
 
-// A settle whose answer was lost is repeated, and its jobs run again once.
+// If the answer to a settle is lost and the settle repeated, its jobs run again once.
 func TestSettleAgain_ASettleOfJobsThatLiveOnIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

@@ -73,7 +73,7 @@ func dumpRows(ctx context.Context, db *pgxpool.Pool, schema string) (string, err
 		switch name {
 		case "event": // the server's own time
 			columns = strings.Replace(columns, "at,", "0,", 1)
-		case "unique_key": // drawn at random
+		case "unique_key": // generated at random
 			columns = strings.Replace(columns, "token,", "0,", 1)
 		}
 		var content bytes.Buffer

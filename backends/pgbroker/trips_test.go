@@ -21,7 +21,7 @@ func (s *statements) sends(t *testing.T, what string, trips, steps int, f func()
 	var sent []string
 	for _, q := range all {
 		if strings.HasPrefix(q.SQL, "with stopped as") {
-			batches-- // held back before, it goes out in its own time
+			batches-- // it was held back before, and is sent at its own time
 			continue
 		}
 		sent = append(sent, q.SQL)
@@ -54,8 +54,8 @@ func TestTrips_AnEnqueueIsOneRoundTrip(t *testing.T) {
 	})
 }
 
-// An answer that was lost makes a caller send its jobs again. What is refused
-// then is what exists, wherever, and only that.
+// After a lost answer a caller sends its jobs again. Then exactly those are refused that
+// exist, in whatever table.
 func TestEnqueue_ARepeatIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -87,8 +87,8 @@ func TestEnqueue_ARepeatIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-// The fresh IDs of plain jobs are not looked for among records. A queue that
-// begins to keep some is noticed; an ID that is not so fresh harms no other job.
+// The fresh IDs of plain jobs are not searched for among records. A queue that begins to keep
+// records is noticed; an ID that is not fresh harms no other job.
 func TestTrips_PlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -113,8 +113,8 @@ func TestTrips_PlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.
 	}
 }
 
-// A call that the server thinks over may come to its job after a repeat of it
-// was stored and has died, and even while it dies.
+// A slow call may be carried out after a repeat of it was stored and its job has died, and
+// even while it dies.
 func TestTrips_AJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -139,8 +139,8 @@ func TestTrips_AJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
 	}
 }
 
-// Every server watches for requests to cancel. That must not make each of its
-// settles tell the world, in a transaction of its own.
+// Every server watches for requests to cancel. That must not make each settle publish events,
+// in a transaction of its own.
 func TestTrips_SettlesTellOnlyThoseWhoAsked(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -183,8 +183,8 @@ func TestSettle_KeepsRecordsOnceThePolicyDoes(t *testing.T) {
 	}
 }
 
-// An idle worker learns from the wake-up what to look for: it is a queue's one
-// pending job that waits for the claim's answer.
+// An idle worker learns from the wake-up that there are pending jobs, and looks for nothing
+// else.
 func TestTrips_AClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
@@ -193,7 +193,7 @@ func TestTrips_AClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
 	f.ok(err)
 	t.Cleanup(func() { other.Close() })
 	_, err = f.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
-	f.ok(err) // it hears now
+	f.ok(err) // it listens now
 	f.claim(10, 0)
 	var sizes []int
 	for round := range 20 { // the first may be woken by what came before

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// endings are the ways in which a transaction comes to take nothing any more,
-// and whether the driver knows of it.
+// endings are the ways in which a transaction can end or fail, and whether the driver knows of
+// it.
 var endings = map[string]struct {
 	end    func(tx *callersTx) error
 	driver bool
@@ -26,7 +26,7 @@ var endings = map[string]struct {
 
 func ignoring(error) error { return nil }
 
-// refusedAsOver checks an error about a transaction that takes nothing any more.
+// refusedAsOver checks the error about a transaction that has ended or failed.
 func (f *fixture) refusedAsOver(what string, err error, driver bool) {
 	f.t.Helper()
 	if !errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err) {
@@ -37,8 +37,8 @@ func (f *fixture) refusedAsOver(what string, err error, driver bool) {
 	}
 }
 
-// The connection of a transaction that is over is soon another's: what is
-// enqueued or completed by it would be stored for good, or with the other.
+// The connection of a transaction that is over is soon used by another: what it enqueues or
+// completes would be stored at once, or with the other transaction.
 func TestTxOver_ATransactionThatIsOverStoresNothing(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		for what, c := range endings {

@@ -80,7 +80,7 @@ func TestTx_ACommitEnqueuesAndWakes(t *testing.T) {
 		other, err := pgbroker.New(t.Context(), testPool(t, 4, sent.hook), pgbroker.Config{Schema: f.schema})
 		f.ok(err)
 		defer other.Close()
-		_, err = other.Watch(t.Context(), broker.WatchRequest{Queues: []string{testQueue}}) // returns once it hears
+		_, err = other.Watch(t.Context(), broker.WatchRequest{Queues: []string{testQueue}}) // returns once it listens
 		f.ok(err)
 		claimed := make(chan broker.Claimed, 1)
 		went := make(chan error, 1)
@@ -93,7 +93,7 @@ func TestTx_ACommitEnqueuesAndWakes(t *testing.T) {
 			claimed <- got
 			went <- err
 		}()
-		<-sent.ended // it looked in vain, and waits
+		<-sent.ended // it found nothing, and waits
 		began := time.Now()
 		f.ok(tx.commit())
 		got := <-claimed

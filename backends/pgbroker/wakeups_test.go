@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// onlyWoken opens another broker on f's schema whose claims do not look by
-// themselves for an hour, with a worker of its own, and that hears.
+// onlyWoken opens another broker on f's schema, with a worker of its own. It listens, and its
+// claims do not look by themselves for an hour.
 func (f *inside) onlyWoken(worker string) *inside {
 	f.t.Helper()
 	return f.onlyWokenOn(connect(f.t, testenv.Postgres(f.t), 4), Config{Schema: f.schema}, worker)
@@ -34,8 +34,8 @@ func (f *inside) onlyWokenOn(pool *pgxpool.Pool, config Config, worker string) *
 	return other
 }
 
-// waiting starts the first claim that waits of a process, for ten minutes, and returns when
-// it looks no more: it looks, has others know of it, looks again, and once more a moment later.
+// waiting starts the first waiting claim of a process, for ten minutes, and returns after its
+// last look: it looks, registers, looks again, and once more a moment later.
 func (f *inside) waiting(worker string) *aClaim {
 	f.t.Helper()
 	looks := f.db.Stat().AcquireCount()
@@ -54,17 +54,17 @@ func (f *inside) waiting(worker string) *aClaim {
 	return &aClaim{f, came}
 }
 
-// firstLooks is how often a connection is used by the first claim that waits of a process: it
-// has others know of it again before the last look.
+// firstLooks is how often the first waiting claim of a process uses a connection: it registers
+// again before the last look.
 const firstLooks = 5
 
-// aClaim is one that waits.
+// aClaim is a claim that waits.
 type aClaim struct {
 	f    *inside
 	came <-chan []broker.Job
 }
 
-// wants says that only this job is to come, and now.
+// wants checks that the claim gets only this job, and now.
 func (c *aClaim) wants(id string) {
 	c.f.t.Helper()
 	select {
@@ -77,9 +77,8 @@ func (c *aClaim) wants(id string) {
 	}
 }
 
-// Whatever makes a job claimable wakes the claims that wait for it, in other
-// processes and in the same. Nothing here looks by itself, so that a wake-up
-// that is missing altogether fails.
+// Whatever makes a job claimable wakes the claims that wait for it, in other processes and in
+// the same. No claim here looks by itself, so that a missing wake-up fails the test.
 func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 	t.Parallel()
 	ref := []broker.Ref{{Queue: "q", ID: "a", Epoch: broker.AnyEpoch}}
@@ -105,7 +104,7 @@ func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 	soon := job("a")
 	soon.Delay = 50 * time.Millisecond
 	store := func(j broker.NewJob) func(*inside) { return func(f *inside) { f.accept(f, j) } }
-	// held is a job that the sender's worker has.
+	// held stores a job and leases it to the sender's worker.
 	held := func(f *inside) {
 		f.worker("sender")
 		f.accept(f, job("a"))
@@ -180,7 +179,7 @@ func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 	}
 }
 
-// The same process is woken without the server's help.
+// A claim of the same process is woken without the server.
 func TestClaim_IsWokenInTheSameProcess(t *testing.T) {
 	t.Parallel()
 	for id, change := range map[string]func(*broker.NewJob){
@@ -235,8 +234,8 @@ func TestConnections_AreTwoBesideThePool(t *testing.T) {
 	}
 }
 
-// Heartbeats have a connection of their own: handlers that hold all of the pool
-// do not make their own leases run out.
+// Heartbeats have a connection of their own: handlers that use the whole pool do not make
+// their own leases run out.
 func TestRenew_BesideAUsedUpPool(t *testing.T) {
 	t.Parallel()
 	f := open(t)

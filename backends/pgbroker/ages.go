@@ -76,7 +76,7 @@ type agesLook struct {
 	from   []int64   // where it begins, by queue and place
 
 	// The answer.
-	at, drawn, took int64 // the store's time, µs; the last seq drawn; how long it took, µs
+	at, drawn, took int64 // the store's time, µs; the last seq taken; how long it took, µs
 	seen            []agesSeen
 }
 

@@ -97,8 +97,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	return in.run(ctx, last...)
 }
 
-// abort makes a transaction fail, so that a caller who overlooks an error
-// commits nothing.
+// abort makes a transaction fail, so that a caller that overlooks an error commits nothing.
 func abort(ctx context.Context, in session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The floor rises to what was drawn before a look, once all transactions that
-// may have drawn it have ended, and never over a delta that is left.
+// The floor rises to the last number taken before a look, once all transactions that may have
+// taken numbers up to it have ended, and never over a delta that is left.
 func TestDeltas_FloorWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	var d deltas
@@ -33,8 +33,8 @@ func TestDeltas_FloorWaitsForOpenTransactions(t *testing.T) {
 	step("a server with another past", 10, 10, 3, nil, 0)
 }
 
-// The snapshot of a caller's transaction may be older than transactions that
-// have drawn numbers and are still open: a look in it says nothing of the floor.
+// The snapshot of a caller's transaction may be older than transactions that have taken
+// numbers and are still open: a look in it says nothing about the floor.
 func TestDeltas_ALookInACallersTransactionIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	f := open(t)

@@ -23,9 +23,9 @@ func (f *fixture) fold() {
 	f.ok(err)
 }
 
-// While a snapshot is open, the deltas that were folded since stay in their
-// table. An enqueue into a queue with a depth limit does not step over them, nor
-// does who adds them up or folds more.
+// While a snapshot is open, the deltas that were folded since stay in their table. Enqueues
+// into a queue with a depth limit do not read them, nor do calls that add deltas up or fold
+// more.
 func TestDeltas_OldSnapshotMakesNoUseDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)

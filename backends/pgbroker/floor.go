@@ -42,7 +42,7 @@ type queueFloors struct {
 	swept       time.Time     // when a claim began at the very front
 	pause       time.Duration // between sweeps
 	doubted     bool          // a job may have come that lies below ahead
-	drawn       int64         // the last seq drawn, as of the last look
+	drawn       int64         // the last seq taken, as of the last look
 	ripening    int64         // a seq that becomes a floor
 	ripe        int64         // when all transactions up to this have ended
 	ripened     bool          // which they had at the last look
@@ -117,7 +117,7 @@ type look struct {
 	floors []int64 // from which it searches
 	due    dueFloors
 	near   []bool  // whether these are ahead of the exact ones
-	drawn  []int64 // what was known to be drawn before its transaction began
+	drawn  []int64 // the last seq known to be taken before its transaction began
 
 	// The answer.
 	xmin, xact      int64    // the oldest transaction that ran, and the look's own

@@ -31,8 +31,8 @@ func (l *looks) begin() *look {
 	return k
 }
 
-// end answers a look: the oldest transaction that ran, the last seq drawn, and
-// the first pending seq of the normal priority's lane, 0 for none.
+// end answers a look: the oldest transaction that ran, the last seq taken, and the first
+// pending seq of the normal priority's lane, 0 for none.
 func (l *looks) end(k *look, xmin, last, first int64) {
 	k.xmin, k.last, k.first = xmin, last, make([]*int64, lanes)
 	if first > 0 {

@@ -151,11 +151,10 @@ func (f *flows) any(shares []broker.Share) bool {
 // it is: as many single enqueues of one key are processed at once.
 const callsLook = 1000
 
-// spareTurns is how many keys a claim locks beyond those it needs. After a change of policy
-// a key in the ring may have no job that may start, and jobs of a lower priority must not
-// overtake those of the keys behind it. With more than so many such keys they may, until
-// claims have taken those out of the ring. Five, since each costs a lock and a look at its
-// jobs.
+// spareTurns is how many keys a claim locks beyond those it needs. After a change of policy a
+// key in the ring may have no job that may start, and jobs of a lower priority must not
+// overtake those of the keys behind it. With more such keys than that they may, until claims
+// have taken those out of the ring. Five, since each costs a lock and a look at its jobs.
 const spareTurns = 5
 
 // flowTries is how often a claim looks again at a queue that gave fewer jobs than the claim

@@ -26,7 +26,7 @@ type flush struct {
 	served  bool
 	stored  []string          // nil: all of them
 	heldOut []string          // whose unique keys others hold
-	known   map[string]bool   // IDs that have a record elsewhere
+	known   map[string]bool   // IDs that have a record in other tables
 	held    map[string]string // for restored jobs, who holds those that are held
 	holders map[string]string // of the unique keys of those held out
 }

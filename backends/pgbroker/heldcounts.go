@@ -27,7 +27,7 @@ func (h *heldCounts) known(now time.Time) map[int64]int {
 	return nil
 }
 
-// counted records counts of a look that began at now and took so many µs.
+// counted records counts of a look that began at now and took this many µs.
 func (h *heldCounts) counted(held map[int64]int, now time.Time, took int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

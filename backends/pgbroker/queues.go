@@ -134,7 +134,7 @@ func totalsOf(column []*int64) (t broker.Totals) {
 	return t
 }
 
-// workersLook is a look at the workers of queues.
+// workersLook is a search of Queues for workers.
 type workersLook struct {
 	known map[int64]int // leases, by the number of the worker, that are not counted now
 

@@ -8,12 +8,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quiet remembers the last claim that took all there was. The next claim of the same
-// worker and queues that waits need not look first, if no wake-up came since that claim
-// began and the process was known to wait all the time: a worker that has done a job then
-// waits for the next one without asking for it. If only pending jobs were reported, it looks
-// for nothing else. What wakes nobody, such as a claim that rolls back, is found by the
-// looks in between.
+// quiet remembers the last claim that took all there was. The next claim of the same worker
+// and queues that waits need not look first, if no wake-up came since that claim began and the
+// process was known to wait all the time: a worker that has done a job then waits for the next
+// one without asking for it. If only pending jobs were reported, it looks for nothing else.
+// The looks in between find jobs that came without a wake-up, such as those of a claim that
+// rolls back.
 type quiet struct {
 	mu     sync.Mutex
 	worker string

@@ -119,7 +119,7 @@ func (f *flush) lookHolders() step {
 }
 
 // endRestored returns the statement that moves jobs that had ended to their tables, and
-// removes those again that exist elsewhere.
+// removes again those whose IDs exist in other tables.
 func (f *flush) endRestored(wake *wakeUp) step {
 	stored := set(f.stored)
 	var keep, undo []string

@@ -161,8 +161,8 @@ func (w *waker) window(queue string) *window {
 	return last
 }
 
-// announced is called when that transaction has ended. One that failed may have
-// sent nothing, or all: nobody knows.
+// announced is called when that transaction has ended. One that failed may have sent nothing,
+// or all.
 func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -125,7 +125,7 @@ const (
 // judge returns the ruling on err, with the delay that err sets. Decisions of an
 // operator or the handler come before what ended the context.
 func judge(err, cause error) (ruling, time.Duration) {
-	if cause == ErrCancelled || isA[*cancelled](err) {
+	if errors.Is(cause, ErrCancelled) || isA[*cancelled](err) {
 		return rulingCancel, 0
 	}
 	if errors.Is(err, SkipRetry) {
@@ -137,13 +137,13 @@ func judge(err, cause error) (ruling, time.Duration) {
 	if errors.Is(err, ErrUnknownType) {
 		return rulingUnknown, 0
 	}
-	if cause == ErrDeadline {
+	if errors.Is(cause, ErrDeadline) {
 		return rulingExpired, 0
 	}
 	if r, ok := errors.AsType[*retryAfter](err); ok {
 		return rulingRetryAfter, min(r.delay, broker.MaxDelay)
 	}
-	if cause == ErrShutdown || cause == ErrLeaseLost {
+	if errors.Is(cause, ErrShutdown) || errors.Is(cause, ErrLeaseLost) {
 		return rulingRelease, 0
 	}
 	return rulingRetry, 0

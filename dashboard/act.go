@@ -39,7 +39,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
 		was := h.before(r.Context(), v, queue, ids)
-		report, err := v.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
+		report, err := v.do(r.Context(), h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), delay)
 		total.Add(report)
 		if back.was[queue] = was; report.Refused > 0 { // which the report says
 			err = nil

@@ -128,7 +128,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 			o.progress(sum)
 		})
 		var report inspect.Report
-		report, err = o.verb.do(s, ctx, b.delay)
+		report, err = o.verb.do(ctx, s, b.delay)
 		total.Add(report)
 		o.progress(total)
 		if err != nil {
@@ -138,7 +138,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 	switch {
 	case h.closing.Err() != nil && err != nil:
 		err = errClosed
-	case context.Cause(ctx) == errStopped && err != nil:
+	case errors.Is(context.Cause(ctx), errStopped) && err != nil:
 		err = errStopped
 	}
 	notice := ""

@@ -100,7 +100,7 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 			}
 			for part := range slices.Chunk(ids, pageRecords) {
 				var one inspect.Report
-				one, err = back.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: part, Suppressed: true}), h.closing, 0)
+				one, err = back.do(h.closing, h.inspector.Select(inspect.Query{Queue: queue, IDs: part, Suppressed: true}), 0)
 				if report.Add(one); err != nil {
 					break
 				}

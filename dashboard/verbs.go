@@ -39,7 +39,7 @@ var verbs = func() (all []verb) {
 }()
 
 // do carries the verb out; delay is for those that set a time.
-func (v *verb) do(s inspect.Selection, ctx context.Context, delay time.Duration) (inspect.Report, error) {
+func (v *verb) do(ctx context.Context, s inspect.Selection, delay time.Duration) (inspect.Report, error) {
 	if delay != 0 && v.Name == "reschedule" {
 		return s.RescheduleIn(ctx, delay)
 	}

@@ -145,7 +145,7 @@ func (cfg *BreakerConfig) breaker(key string) *breaker {
 		MaxRequests: uint32(cfg.Probes),
 		Timeout:     cfg.Pause,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= cfg.Failures },
-		IsExcluded:  func(err error) bool { return err == errNeutral },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errNeutral) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
 				at := time.Now().Add(cfg.Pause)

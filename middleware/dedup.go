@@ -238,7 +238,7 @@ func (m *marker) finish(ctx context.Context) {
 		if err == nil && !marked.Held {
 			err = errOutlived
 		}
-		if err == nil || err == errOutlived {
+		if err == nil || errors.Is(err, errOutlived) {
 			break
 		}
 	}

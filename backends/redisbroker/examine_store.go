@@ -66,7 +66,7 @@ func (e *examiner) servers(ctx context.Context) error {
 			}
 			skew := clock.Sub(begun)
 			if skew > 0 {
-				skew = max(0, clock.Sub(time.Now()))
+				skew = max(0, time.Until(clock))
 			}
 			mu.Lock()
 			defer mu.Unlock()

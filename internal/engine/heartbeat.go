@@ -107,7 +107,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		if !after(ctx, backoff(failures)) {
 			return false
 		}
-		if s.watchdog(now) || err == errDeadID {
+		if s.watchdog(now) || errors.Is(err, errDeadID) {
 			s.mu.Lock()
 			w.lost = true
 			s.mu.Unlock()

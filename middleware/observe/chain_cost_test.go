@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector allocates too: what is counted here would not be ours.
+// The race detector allocates too, which would be counted here.
 
 package observe_test
 
@@ -19,8 +19,8 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// costs are chains around a handler that does nothing, each with the
-// allocations that one run may make.
+// costs returns chains around a handler that does nothing, each with the number
+// of allocations that one run may make.
 func costs() []struct {
 	name    string
 	chain   jobs.Middleware
@@ -56,8 +56,8 @@ func costs() []struct {
 	}
 }
 
-// discard takes lines and does nothing with them, unlike slog.DiscardHandler,
-// which wants none.
+// discard is enabled and drops the lines. slog.DiscardHandler is not enabled, so
+// that lines for it are never made.
 type discard struct{}
 
 func (discard) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
@@ -66,7 +66,7 @@ func (d discard) WithAttrs([]slog.Attr) slog.Handler         { return d }
 func (d discard) WithGroup(string) slog.Handler              { return d }
 
 func TestChainCost_ARunAllocatesNoMoreThanItsChainMay(t *testing.T) {
-	// Not parallel: what others allocate meanwhile would be counted.
+	// Not parallel: allocations of other tests would be counted.
 	ctx, job := context.Background(), chaintest.AJob("a")
 	for _, c := range costs() {
 		h := c.chain(c.handler)

@@ -20,9 +20,8 @@ import (
 	"github.com/seed81422ce9/jobs/backends/membroker"
 )
 
-// A worker that is measured and traced, with its metrics at /metrics. Without a
-// provider of traces, as here, jobs still carry the traces of those who have
-// one.
+// A worker that is measured and traced, with its metrics at /metrics. This program
+// has no trace provider; its jobs still carry the traces of programs that have one.
 func ExampleNewMetrics() {
 	b := membroker.New() // or any other store
 	defer b.Close()

@@ -34,10 +34,10 @@ type LoggingConfig struct {
 
 const (
 	maxErrorText = 4 << 10
-	usualAttrs   = 20 // of a line
+	usualAttrs   = 20 // enough for most lines, so that their slice stays on the stack
 )
 
-// What the line at the end of a run is called, by outcome: event and message.
+// endLine has the event and the message of the line at the end of a run, by outcome.
 var endLine = map[string][2]string{
 	jobs.EndedCompleted: {"job_completed", "job completed"},
 	jobs.EndedRetried:   {"job_retried", "job retried"},
@@ -54,15 +54,15 @@ var endLine = map[string][2]string{
 // The attributes are those of the server's own log: event (job_started,
 // job_completed, job_retried, job_dead, job_expired, job_snoozed,
 // job_cancelled, job_released), queue, type, id, attempt (the failures before
-// this run) and delivery; key, correlation_id, trace_id and span_id where there
-// are any; at the end also outcome and duration, and after an error its class,
-// code and text, next_attempt_at when the error sets it, and the stack of a
-// panic. The trace is that of the context, so that Logging belongs inside of
-// Tracing, otherwise that of the job's traceparent.
+// this run) and delivery; key, correlation_id, trace_id and span_id if the job
+// has them; at the end also outcome and duration, and after an error its class,
+// code and text, next_attempt_at if the error sets it, and the stack of a panic.
+// The trace is that of the context or, without one, of the job's traceparent;
+// so use Logging inside of Tracing.
 //
-// The outcome is what the chain inside of Logging has made of the run; see
-// jobs.EndingOf for what can still change it. A panic that passes through, which
-// Recovery inside of Logging prevents, is logged without its text.
+// The outcome is the one that the chain inside of Logging decides; see
+// jobs.EndingOf for what can still change it. A panic is logged without its text
+// unless Recovery inside of Logging has caught it.
 func Logging(cfg LoggingConfig) jobs.Middleware {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -87,8 +87,8 @@ func Logging(cfg LoggingConfig) jobs.Middleware {
 	}
 }
 
-// guard puts what the application supplied behind one: a run that went well is
-// not to fail for a line of the log.
+// guard protects runs from the application's callbacks: a run must not fail
+// because of a line of the log.
 func (cfg *LoggingConfig) guard() {
 	told := &guard.Callbacks{Log: cfg.Logger}
 	level, attrs, text := cfg.Level, cfg.Attrs, cfg.ErrorText
@@ -108,14 +108,14 @@ func (cfg *LoggingConfig) guard() {
 	}
 	if text != nil {
 		cfg.ErrorText = func(err error) string {
-			t := "(LoggingConfig.ErrorText failed)" // in place of the error's own, which may hold secrets
+			t := "(LoggingConfig.ErrorText failed)" // not the error's own text, which may hold secrets
 			told.Call("LoggingConfig.ErrorText", func() { t = text(err) })
 			return t
 		}
 	}
 }
 
-// errUnwound stands for a panic that is not caught here.
+// errUnwound stands for a panic, or a runtime.Goexit, that passes through Logging.
 var errUnwound error = &jobs.PanicError{Value: "not caught inside of Logging"}
 
 // begin logs the beginning of a run.
@@ -127,8 +127,8 @@ func (cfg *LoggingConfig) begin(ctx context.Context, job *jobs.Job) {
 	}
 }
 
-// loseLine, deferred, loses a line whose logger panics. The logger gets no
-// goroutine of its own, as the callbacks do: there is a line for each job.
+// loseLine, when deferred, drops a line whose logger panics. Unlike the callbacks,
+// the logger has no goroutine of its own, since there is a line for each job.
 func loseLine() { _ = recover() }
 
 // end logs the end of a run.
@@ -165,7 +165,7 @@ func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, too
 	cfg.Logger.LogAttrs(ctx, level, line[1], attrs...)
 }
 
-// attrs appends those of every line.
+// attrs appends the attributes that every line has.
 func (cfg *LoggingConfig) attrs(ctx context.Context, attrs []slog.Attr, job *jobs.Job, event string) []slog.Attr {
 	attrs = append(attrs, slog.String("event", event),
 		slog.String("queue", job.Queue()), slog.String("type", job.Type()), slog.String("id", job.ID()),

@@ -27,7 +27,8 @@ const (
 	spanID  = "00f067aa0ba902b7"
 )
 
-// fullJob has everything that a line can tell, and secrets that it must not.
+// fullJob returns a job with everything that a line shows, and with secrets that
+// it must not show.
 func fullJob() *jobs.Job {
 	return jobs.NewJob(&broker.Job{Queue: "mail", ID: "42",
 		Body: broker.Body{Type: "mail:send", Payload: []byte("secret payload"), MaxRetries: 5, Key: "acme", CorrelationID: "order 7",

@@ -63,15 +63,15 @@ const (
 	defaultMaxQueues = 50
 )
 
-// Metrics measures what happens to jobs, with the names of MetricTable. One is
-// enough for a process and a store, whatever the number of its clients and
-// servers; it may be used from any number of goroutines. Mount all of its
-// parts: what is not mounted is not measured, and nothing is counted twice.
+// Metrics measures what happens to jobs, under the names of MetricTable. A process
+// needs one for each store, however many clients and servers it has. It is safe
+// for concurrent use. Mount all of its parts: each measures something that the
+// others do not.
 type Metrics struct {
 	cfg         MetricsConfig
 	series      *registry
 	instruments instruments
-	messaging   *messaging          // nil unless it was asked for
+	messaging   *messaging          // nil unless MetricsConfig.Messaging is set
 	commands    map[string]*command // by method
 	local       local
 	relays      relays
@@ -80,8 +80,8 @@ type Metrics struct {
 	broker      broker.Broker
 }
 
-// NewMetrics makes the instruments. An error names the field of cfg that is
-// outside its limits, or is the meter provider's.
+// NewMetrics creates the instruments. An error either names the field of cfg that
+// is outside its limits, or comes from the meter provider.
 func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 	for _, field := range []struct {
 		name  string
@@ -124,12 +124,12 @@ func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 // Close ends the collection of gauges. Call it before the broker is closed.
 func (m *Metrics) Close() error { return m.gauges.Unregister() }
 
-// Broker is MetricsConfig.Broker with its calls measured; give it to the client
-// and the server. It is nil when none was configured.
+// Broker returns MetricsConfig.Broker with its calls measured; give it to clients
+// and servers. It returns nil if none is configured.
 func (m *Metrics) Broker() broker.Broker { return m.broker }
 
-// Middleware measures runs. Use it on the mux, outside of what retries, skips
-// or limits runs.
+// Middleware measures runs. Use it on the mux, outside of middleware that retries,
+// skips or limits runs.
 func (m *Metrics) Middleware() jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
@@ -139,7 +139,7 @@ func (m *Metrics) Middleware() jobs.Middleware {
 			s.running.Add(1)
 			m.begun(ctx, s, record, started)
 			returned := false
-			defer func() { // also of a panic
+			defer func() { // also after a panic
 				s.running.Add(-1)
 				took := time.Since(started)
 				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
@@ -152,12 +152,12 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// begun measures how long a job waited for its first run, or for one after a failure.
-// The store's clock says since when, so it says until when, too.
+// begun measures how long a job waited for its first run, or for a run after a failure.
+// Both ends of the wait are by the store's clock.
 func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.Time) {
 	now = now.Add(m.local.clockOffset())
-	if j.Epoch != 0 { // what has happened to the job since is no wait for its first run
-		if last := j.Errors.Last(); j.Failures > 0 && last.Attempt == j.Failures-1 { // a crash is an entry of the failures there are
+	if j.Epoch != 0 { // not the first run
+		if last := j.Errors.Last(); j.Failures > 0 && last.Attempt == j.Failures-1 { // the last entry is a failure, not a crash
 			m.instruments.retryWait.Record(ctx, max(now.Sub(last.At), 0).Seconds(), s.record...)
 		}
 		return
@@ -174,8 +174,8 @@ func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.
 }
 
 // dueHeader tells servers when a job that was enqueued with a delay or a time
-// is due, which a claimed job does not say: in microseconds, with a plus sign
-// before a delay from the job's creation, or since 1970.
+// is due, which a claimed job does not say. The value is in microseconds: since
+// 1970, or, after a plus sign, from the job's creation.
 const dueHeader = "jobs-due"
 
 func formatDue(delay time.Duration, at time.Time) string {
@@ -198,13 +198,12 @@ func parseDue(text string, created time.Time) (time.Duration, bool) {
 	return max(broker.FromMicros(us).Sub(created), 0), true
 }
 
-// Enqueue measures enqueueing. It belongs outside of other parts of the chain
-// that refuse jobs.
+// Enqueue measures enqueueing. Mount it outside of middleware that refuses jobs.
 func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
 			for _, o := range batch {
-				delete(o.Body.Headers, dueHeader) // of a job whose headers were copied
+				delete(o.Body.Headers, dueHeader) // the caller may have copied the headers of another job
 				if o.Delay > 0 || !o.RunAt.IsZero() {
 					addHeader(o, dueHeader, formatDue(o.Delay, o.RunAt))
 				}
@@ -231,7 +230,7 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 	}
 }
 
-// refusal is why a job was not accepted, as a label.
+// refusal returns the value of the label reason for a job that was not accepted.
 func refusal(err error) string {
 	for _, c := range []struct {
 		is   error
@@ -250,8 +249,8 @@ func refusal(err error) string {
 	return other
 }
 
-// OnDuplicate counts a delivery that was found to be done already: give it to
-// DedupConfig.OnDuplicate.
+// OnDuplicate counts a delivery whose effect had happened already. Set
+// DedupConfig.OnDuplicate to it.
 func (m *Metrics) OnDuplicate(ctx context.Context, job *jobs.Job) {
 	record := job.Record()
 	m.instruments.duplicate.Add(ctx, 1, m.series.of(record.Queue, &record.Body).with(labelWhere, "run")...)

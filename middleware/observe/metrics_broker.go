@@ -16,7 +16,7 @@ var commandNames = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Re
 	"Policy",
 	"Watch", "Examine", "Ping"}
 
-// How a call failed.
+// Kinds of failure of a call.
 const (
 	failedUnavailable = iota
 	failedUnknown
@@ -26,7 +26,7 @@ const (
 
 var failureNames = [failureCount]string{"unavailable", "unknown", "refused"}
 
-// command holds the options of measurements of a call.
+// command holds the options for measuring the calls of one method.
 type command struct {
 	took   []metric.RecordOption
 	failed [failureCount][]metric.AddOption
@@ -59,7 +59,7 @@ func (m *Metrics) measure(ctx context.Context, c *broker.Call, next func(context
 	return err
 }
 
-// failed counts a failure, unless the caller gave the call up.
+// failed counts a failure, unless the caller cancelled the call.
 func (m *Metrics) failed(ctx context.Context, method string, err error) {
 	if err == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return
@@ -74,9 +74,9 @@ func (m *Metrics) failed(ctx context.Context, method string, err error) {
 	m.instruments.storeErrors.Add(ctx, 1, m.commands[method].failed[kind]...)
 }
 
-// ofParts returns err, or if there is none the first error of a part of the reply
-// that is about the store and not about one job: a call counts once, however many
-// of its jobs it failed for.
+// ofParts returns err or, if that is nil, the first error in the reply that is
+// about the store rather than about one job: a call counts once, however many of
+// its jobs failed.
 func ofParts(reply any, err error) error {
 	if err != nil {
 		return err

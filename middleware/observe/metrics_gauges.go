@@ -12,13 +12,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// sharedTimeout bounds the call to the store that a collection makes, well
-// within the time that Prometheus gives a scrape.
+// sharedTimeout bounds the call to the store that a collection makes. It is well
+// below Prometheus' default scrape timeout of ten seconds.
 const sharedTimeout = 2 * time.Second
 
 // local is the state of this process's servers.
 type local struct {
-	offset atomic.Int64 // of the store's clock, in nanoseconds
+	offset atomic.Int64 // how far the store's clock is ahead, in nanoseconds
 	timed  atomic.Bool  // offset is known
 	stuck  atomic.Int64
 
@@ -37,9 +37,9 @@ func (l *local) init() { l.workers = make(map[string]*liveWorker) }
 
 func (l *local) clockOffset() time.Duration { return time.Duration(l.offset.Load()) }
 
-// observe answers a collection: with what the process knows, and with one
-// question to the store. When the store does not answer, its metrics are
-// missing rather than old, and the failure is counted.
+// observe reports the gauges of a collection: those of this process, and those of
+// the store, for which it makes one call. If the store does not answer, its
+// metrics are missing rather than outdated, and the failure is counted.
 func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	m.observeLocal(o)
 	if m.broker == nil {
@@ -54,8 +54,8 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	return nil
 }
 
-// observeExtension reports a queue of the framework. Its jobs come back again
-// and again, so what tells is how long one has been due.
+// observeExtension reports a queue of the framework. Its jobs run again and again,
+// so that their age means nothing; what matters is how long one has been due.
 func (m *Metrics) observeExtension(o metric.Observer, q *broker.QueueInfo, now time.Time) {
 	queue := attribute.String(labelQueue, q.Name)
 	for _, state := range broker.States() {
@@ -98,17 +98,17 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 // agedStates are those whose oldest job has an age.
 var agedStates = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead}
 
-// stateSuppressed labels the depth of suppressed dead jobs, which that of dead
-// ones leaves out: they wait for no decision.
+// stateSuppressed is the state of suppressed dead jobs in the label of depths. The
+// depth of dead jobs leaves them out, since they wait for no decision.
 const stateSuppressed = "suppressed"
 
-// shownQueue is what is reported of a queue, or of all those beyond the bound.
+// shownQueue holds what is reported of one queue, or of all queues beyond the bound.
 type shownQueue struct {
 	counts     map[broker.State]int64
-	suppressed int64 // of the dead, beside those in counts
+	suppressed int64 // dead jobs that counts leaves out
 	ages       map[broker.State]time.Duration
 	paused     int64
-	limits     map[string]float64 // by rule; of several queues the highest
+	limits     map[string]float64 // by rule; for several queues the highest
 }
 
 func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
@@ -157,7 +157,7 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 	}
 }
 
-// limitsOf are the limits that a policy sets, by rule.
+// limitsOf returns the limits that a policy sets, by rule.
 func limitsOf(p broker.Policy) map[string]float64 {
 	limits := make(map[string]float64)
 	for rule, limit := range map[string]float64{"max_depth": float64(p.MaxDepth), "max_active": float64(p.MaxActive),

@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Hooks measures what servers do: give it to Config.Hooks of each, joined by
-// jobs.JoinHooks with others. Outcomes are counted when the store has accepted
-// them, so that a lost lease counts nothing else.
+// Hooks measures what servers do: set Config.Hooks of each server to it, joined
+// with others by jobs.JoinHooks. Outcomes are counted once the store has accepted
+// them; a job whose lease was lost counts as lease_lost alone.
 func (m *Metrics) Hooks() jobs.Hooks {
 	return jobs.Hooks{
 		Claim: m.claimed, Settle: m.settled, Renew: m.renewed, Reclaim: m.reclaimed,
@@ -44,8 +44,8 @@ func (m *Metrics) reclaimed(e jobs.ReclaimEvent) {
 	eachRun(e.Jobs, m, func(s *series, n int64) { m.instruments.reclaimed.Add(context.Background(), n, s.add...) })
 }
 
-// eachRun calls f for each run of jobs in a row that have the same labels: most
-// batches are one.
+// eachRun calls f for each sequence of consecutive jobs with the same labels: most
+// batches are one sequence.
 func eachRun(list []broker.Job, m *Metrics, f func(s *series, n int64)) {
 	var last *series
 	n := int64(0)
@@ -95,7 +95,7 @@ func (m *Metrics) settled(e jobs.SettleEvent) {
 	m.messaging.settled(&e)
 	answered := len(e.Verdicts) == len(e.Items)
 	if !answered && !errors.Is(e.Err, broker.ErrLeaseLost) && !errors.Is(e.Err, broker.ErrWorkerGone) {
-		return // it will be sent again
+		return // the server will send it again
 	}
 	var last ending
 	n, before := int64(0), 0
@@ -129,18 +129,18 @@ const (
 	outcomeSnoozed   = "snoozed"
 	outcomeReleased  = "released"
 	outcomeLeaseLost = "lease_lost"
-	outcomeKept      = "kept" // of spans alone: the job goes on
+	outcomeKept      = "kept" // only in spans: the job goes on
 )
 
-// ending is what is counted of the end of a lease. Equal ones that follow each
-// other are counted as one measurement.
+// ending is what is counted when a lease ends. Consecutive equal endings are
+// recorded in one measurement.
 type ending struct {
 	series   *series
 	outcome  string
-	reason   broker.DeadReason // of a job that is dead
+	reason   broker.DeadReason // set if the job is dead
 	failed   bool              // a failure was charged
-	class    string            // of the failure
-	attempts int               // of a job that is over; otherwise 0
+	class    string            // class of the failure
+	attempts int               // runs of a job that ended; otherwise 0
 }
 
 func (m *Metrics) endingOf(s *series, item *broker.Settlement, v *broker.Verdict) ending {
@@ -163,7 +163,7 @@ func (m *Metrics) endingOf(s *series, item *broker.Settlement, v *broker.Verdict
 	return e
 }
 
-// settledAs names the end of a lease.
+// settledAs returns the label outcome for the end of a lease.
 func settledAs(o broker.Outcome, v *broker.Verdict) string {
 	switch {
 	case v.Err != nil:
@@ -196,7 +196,7 @@ func settledAs(o broker.Outcome, v *broker.Verdict) string {
 	return outcomeDead
 }
 
-// count counts n such endings.
+// count records n such endings.
 func (e *ending) count(ctx context.Context, m *Metrics, n int64) {
 	if n == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are those of metricTable, from where their names, units and
-// descriptions come.
+// instruments holds the instruments of metricTable, which has their names, units
+// and descriptions.
 type instruments struct {
 	enqueued, duplicate, refused, claimed, processed, failures, retried, dead, outcomes, reclaimed metric.Int64Counter
 	starts, stops, stuck, storeErrors                                                              metric.Int64Counter
@@ -26,13 +26,13 @@ type instruments struct {
 	relayLag                            metric.Float64ObservableGauge
 	typeMax, typeRunning, typeWaiting   metric.Int64ObservableUpDownCounter
 
-	ok, failed       []metric.RecordOption // of an enqueue
-	waited, unwaited []metric.RecordOption // claims
-	drained, lost    []metric.AddOption    // workers
+	ok, failed       []metric.RecordOption // for enqueue
+	waited, unwaited []metric.RecordOption // for claim
+	drained, lost    []metric.AddOption    // for stops
 }
 
-// Buckets in seconds: of what happens to jobs, which may wait for hours, and of
-// calls to a store.
+// Buckets. jobSeconds are for waits and runs of jobs, which may take hours;
+// storeSeconds are for calls to a store.
 var (
 	jobSeconds   = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200}
 	storeSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
@@ -75,7 +75,7 @@ func (i *instruments) init(meter metric.Meter) error {
 	return d.err
 }
 
-// observed lists the instruments that a collection asks for.
+// observed lists the instruments that the callback of a collection reports.
 func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
 	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset,
 		i.relaying, i.relayed, i.relayRefused, i.relayLag, i.typeMax, i.typeRunning, i.typeWaiting}
@@ -100,7 +100,7 @@ func added(pairs ...string) []metric.AddOption {
 	return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(all...))}
 }
 
-// declarer makes instruments of the table; err is the first error.
+// declarer creates the instruments of the table; err is the first error.
 type declarer struct {
 	meter metric.Meter
 	err   error
@@ -152,7 +152,7 @@ func (d *declarer) counts(name string, buckets []float64) metric.Int64Histogram 
 	return made
 }
 
-// upDown makes a gauge whose values add up over servers.
+// upDown creates a gauge whose values add up over servers.
 func (d *declarer) upDown(name string) metric.Int64ObservableUpDownCounter {
 	m := d.find(name, Gauge)
 	made, err := d.meter.Int64ObservableUpDownCounter(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))

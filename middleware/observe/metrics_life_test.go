@@ -24,7 +24,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// faults is a store that fails when it is told to.
+// faults is a store that fails on request.
 type faults struct {
 	broker.Broker
 	renewLost, claimFails, queuesFail atomic.Bool
@@ -57,7 +57,7 @@ func (f *faults) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	return f.Broker.Queues(ctx, req)
 }
 
-// measured is a store, its metrics, and where Prometheus finds them.
+// measured is a store, its metrics, and the registry that Prometheus collects them from.
 type measured struct {
 	store    *faults
 	metrics  *Metrics
@@ -85,7 +85,7 @@ func newMeasured(t *testing.T, cfg MetricsConfig, options ...sdk.Option) *measur
 	return m
 }
 
-// missing is so many schedules that are missing.
+// missing is a number of missing schedules.
 type missing int
 
 func (n missing) Missing() int { return int(n) }
@@ -107,8 +107,8 @@ func (m *measured) enqueue(t *testing.T, typ string, options ...jobs.Option) {
 	}
 }
 
-// serve starts a server that is measured; it ends with the test or when the
-// returned function is called.
+// serve starts a measured server. It runs until the test ends or the returned
+// function is called.
 func (m *measured) serve(t *testing.T, cfg jobs.Config, h jobs.Handler) (stop func()) {
 	t.Helper()
 	cfg.Middleware = append([]jobs.Middleware{m.metrics.Middleware()}, cfg.Middleware...)
@@ -130,7 +130,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// Types of tasks, by what their handler does.
+// lifeHandler does what the type of a task says.
 func lifeHandler(gate chan struct{}) jobs.Handler {
 	return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 		switch job.Type() {
@@ -159,7 +159,7 @@ func lifeHandler(gate chan struct{}) jobs.Handler {
 	})
 }
 
-// aLife makes everything happen that is measured, once at least.
+// aLife makes everything that is measured happen at least once.
 func aLife(t *testing.T, m *measured) (finish func()) {
 	t.Helper()
 	abandon(t, m.store, "orphan")
@@ -206,7 +206,7 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	}
 }
 
-// aRelay moves a job between two stores, and has another one refused.
+// aRelay relays a job between two stores; the target refuses another one.
 func aRelay(t *testing.T, m *measured) (stop func()) {
 	t.Helper()
 	from, to := membroker.New(), membroker.New()
@@ -238,7 +238,7 @@ func aRelay(t *testing.T, m *measured) (stop func()) {
 	}
 }
 
-// abandon leaves a job with a worker that has died.
+// abandon leaves a job under the lease of a worker that died.
 func abandon(t *testing.T, b broker.Broker, typ string) {
 	t.Helper()
 	ctx := t.Context()

@@ -14,21 +14,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// messaging gives the metrics of OpenTelemetry's conventions for messaging
-// systems, to those who ask for them. Nil gives none.
+// messaging records the metrics of OpenTelemetry's conventions for messaging
+// systems. A nil *messaging records nothing.
 type messaging struct {
 	sent     messagingconv.ClientSentMessages
 	consumed messagingconv.ClientConsumedMessages
 	call     messagingconv.ClientOperationDuration
 	run      messagingconv.ProcessDuration
 
-	queue func(string) string // a queue's name as a label, of which there are few
-	sets  sync.Map            // messagingKey → attribute.Set, made once
+	queue func(string) string // returns the bounded label for a queue's name
+	sets  sync.Map            // messagingKey → attribute.Set
 }
 
 type messagingKey struct {
 	op     operation
-	queue  string // empty for several
+	queue  string // empty for several queues
 	failed bool
 }
 
@@ -49,7 +49,7 @@ func newMessaging(meter metric.Meter, queue func(string) string) (*messaging, er
 	return g, err
 }
 
-// set is the attributes of an operation on a queue.
+// set returns the attributes of an operation on a queue.
 func (g *messaging) set(op operation, queue string, failed bool) attribute.Set {
 	if queue != "" {
 		queue = g.queue(queue)
@@ -71,7 +71,7 @@ func (g *messaging) set(op operation, queue string, failed bool) attribute.Set {
 	return set
 }
 
-// enqueued measures a batch that was sent, whatever became of it.
+// enqueued measures a batch that was sent, accepted or not.
 func (g *messaging) enqueued(ctx context.Context, batch []*jobs.Outgoing, took time.Duration) {
 	if g == nil {
 		return
@@ -93,7 +93,7 @@ func (g *messaging) claimed(e *jobs.ClaimEvent) {
 	for i := range e.Jobs {
 		g.consumed.AddSet(ctx, 1, g.set(opReceive, e.Jobs[i].Queue, false))
 	}
-	if !e.Waited { // a wait is no measure of the store
+	if !e.Waited { // the duration of a waiting claim says nothing about the store
 		g.call.RecordSet(ctx, e.Took.Seconds(), g.set(opReceive, queueOf(e.Jobs), e.Err != nil))
 	}
 }

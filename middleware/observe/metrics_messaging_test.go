@@ -8,8 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A life of jobs as the conventions for messaging tell it: by operation, queue
-// and whether it failed.
+// The messaging metrics of aLife are labelled by operation, queue and error.
 func TestMetrics_MessagingFollowsTheConventions(t *testing.T) {
 	t.Parallel()
 	var families map[string]*dto.MetricFamily

@@ -2,20 +2,20 @@ package observe
 
 import "slices"
 
-// Metric describes one metric that Metrics gives: a contract that dashboards
-// and alerts are written against.
+// Metric describes one metric that Metrics reports. Dashboards and alerts depend
+// on it.
 type Metric struct {
-	// Name is the name in Prometheus, as its exporter of OpenTelemetry makes
-	// it. A histogram appears there with _bucket, _sum and _count behind it.
+	// Name is the name in Prometheus, as OpenTelemetry's exporter for it writes
+	// it. For histograms Prometheus appends _bucket, _sum and _count.
 	Name string
 	// Instrument is the name in OpenTelemetry.
 	Instrument string
-	// Unit is the unit in OpenTelemetry: "s", or a thing that is counted in
-	// braces.
+	// Unit is the unit in OpenTelemetry: "s", or in braces what is counted, such
+	// as "{job}".
 	Unit string
 	Kind MetricKind
-	// Labels are in their order in the documentation. Those metrics that have
-	// the label type also have the label key when MetricsConfig.Keys asks for it.
+	// Labels are in the order of the documentation. Metrics with the label type
+	// also have the label key if MetricsConfig.Keys is set.
 	Labels []string
 	// Shared says that each server reports the same fact about the store, so
 	// that a query takes the maximum over servers and never the sum.
@@ -34,11 +34,11 @@ const (
 	Histogram MetricKind = "histogram"
 )
 
-// MetricTable lists every metric that Metrics gives, in the order of the
-// documentation. The caller may change the copy.
+// MetricTable lists every metric that Metrics reports, in the order of the
+// documentation. The caller may change the returned slice.
 func MetricTable() []Metric { return slices.Clone(metricTable) }
 
-// Labels of a job, and those with one more.
+// The labels of a job, alone and with one more.
 var (
 	ofJob     = []string{labelQueue, labelType, labelPriority}
 	ofOutcome = append(slices.Clip(ofJob), labelOutcome)
@@ -67,7 +67,7 @@ const (
 )
 
 var metricTable = []Metric{
-	// What became of jobs.
+	// What happened to jobs.
 	{"jobs_enqueued_total", "jobs.enqueued", "{job}", Counter, ofJob, false,
 		"Jobs from this process that the store accepted."},
 	{"jobs_duplicate_total", "jobs.duplicate", "{job}", Counter, ofWhere, false,
@@ -93,7 +93,7 @@ var metricTable = []Metric{
 	{"jobs_reclaimed_total", "jobs.reclaimed", "{job}", Counter, ofJob, false,
 		"Jobs that this server reclaimed from servers that died."},
 
-	// How long it took.
+	// Durations.
 	{"jobs_wait_seconds", "jobs.wait", "s", Histogram, ofJob, false,
 		"Time from the acceptance of a job without a delay to the start of its first run, by the store's clock."},
 	{"jobs_lateness_seconds", "jobs.lateness", "s", Histogram, ofJob, false,

@@ -9,13 +9,13 @@ import (
 	"github.com/seed81422ce9/jobs/relay"
 )
 
-// relays are those of this process that are measured.
+// relays holds the relays of this process that are measured.
 type relays struct {
 	mu  sync.Mutex
 	all []*relay.Relay
 }
 
-// Relay measures a relay from now on. A process has one relay of a queue.
+// Relay measures a relay from now on. Add at most one relay for a queue.
 func (m *Metrics) Relay(r *relay.Relay) {
 	m.relays.mu.Lock()
 	defer m.relays.mu.Unlock()

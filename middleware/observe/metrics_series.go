@@ -19,13 +19,13 @@ const other = "other"
 // counted under other types and keys.
 const maxSeries = 1000
 
-// labelIdle is the time between two looks for values of labels to forget, when
-// there is no room for new ones: a value that was not used from one to the next.
-// The meter provider keeps what was counted under forgotten ones, so that this
-// must be rare.
+// labelIdle is the least time between two sweeps, which happen when a bound has no
+// room for a new label value. A sweep forgets the values that were not used since
+// the one before. The meter provider keeps the series of forgotten values, so
+// sweeps must be rare.
 const labelIdle = 24 * time.Hour
 
-// maxClasses bounds the classes of errors, which the application chooses.
+// maxClasses bounds the classes of errors, since the application chooses them.
 const maxClasses = 30
 
 // seriesKey is a combination of labels of a job.
@@ -34,15 +34,15 @@ type seriesKey struct {
 	priority        broker.Priority
 }
 
-// series holds what is recorded for one combination of labels. The options are
-// made once, so that a measurement allocates nothing.
+// series holds the options for one combination of labels. They are made once, so
+// that a measurement allocates nothing.
 type series struct {
 	attributes []attribute.KeyValue
 	add        []metric.AddOption
 	record     []metric.RecordOption
 	observe    []metric.ObserveOption
 	running    atomic.Int64
-	used       atomic.Bool // since the last look for what is idle
+	used       atomic.Bool // since the last sweep
 
 	mu   sync.RWMutex
 	more map[labelValue][]metric.AddOption // with one more label
@@ -61,8 +61,8 @@ func newSeries(attributes ...attribute.KeyValue) *series {
 	}
 }
 
-// with returns the options of the series with one more label, of which there
-// must be few values.
+// with returns the options of the series with one more label. The label must have
+// few values, since each is kept.
 func (s *series) with(label, value string) []metric.AddOption {
 	key := labelValue{label, value}
 	s.mu.RLock()
@@ -110,14 +110,14 @@ func (r *registry) of(queue string, b *broker.Body) *series {
 	if s == nil {
 		s = r.enter(key)
 	}
-	if !s.used.Load() { // written once, so that processors need not share it
+	if !s.used.Load() { // storing each time would move the cache line between processors
 		s.used.Store(true)
 	}
 	return s
 }
 
-// next returns the series of a job of a batch: most often that of the one
-// before it, last, which costs less to see than to look up.
+// next returns the series of a job of a batch, given last, the series of the job
+// before it. Most often they are the same, and comparing costs less than a look-up.
 func (r *registry) next(last *series, before, job *broker.Job) *series {
 	if last != nil && before.Queue == job.Queue && before.Type == job.Type && before.Priority == job.Priority && (!r.keyed ||
 		before.Key == job.Key) {
@@ -126,8 +126,8 @@ func (r *registry) next(last *series, before, job *broker.Job) *series {
 	return r.of(job.Queue, &job.Body)
 }
 
-// enter returns the series of labels seen for the first time, or of those that
-// stand for them beyond the bounds.
+// enter adds and returns the series of labels seen for the first time. Beyond the
+// bounds it replaces label values by other.
 func (r *registry) enter(key seriesKey) *series {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *registry) forgetIdle() {
 	}
 }
 
-// class is an error's class as a label.
+// class returns the label for the class of an error.
 func (r *registry) class(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *registry) class(name string) string {
 	return r.classes.limit(name)
 }
 
-// queue is a queue's name as a label.
+// queue returns the label for the name of a queue.
 func (r *registry) queue(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,11 +211,11 @@ func (r *registry) each(f func(*series)) {
 	}
 }
 
-// labelBound lets the first values through and calls the rest other, until
-// values that are idle make room.
+// labelBound lets the first max values through and replaces the rest by other,
+// until a sweep forgets idle values.
 type labelBound struct {
 	max  int
-	seen map[string]bool // whether it was used since the last look for what is idle
+	seen map[string]bool // value → whether it was used since the last sweep
 }
 
 func newLabelBound(max int) labelBound { return labelBound{max: max, seen: make(map[string]bool)} }
@@ -234,7 +234,7 @@ func (l *labelBound) lacks(value string) bool {
 	return !ok && len(l.seen) >= l.max
 }
 
-// use keeps a value that is there.
+// use marks a known value as used.
 func (l *labelBound) use(value string) {
 	if _, ok := l.seen[value]; ok {
 		l.seen[value] = true
@@ -251,7 +251,7 @@ func (l *labelBound) forgetIdle() {
 	}
 }
 
-// priorityName is a priority as a label.
+// priorityName returns the label for a priority.
 func priorityName(p broker.Priority) string {
 	switch p {
 	case broker.PriorityUrgent:

@@ -79,7 +79,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
-// sameLabels ignores labels that are empty, which Prometheus does, too.
+// sameLabels ignores empty labels, as Prometheus does.
 func sameLabels(got map[string]string, want []string) bool {
 	for name := range got {
 		if !slices.Contains(want, name) {
@@ -94,8 +94,8 @@ func sameLabels(got map[string]string, want []string) bool {
 	return true
 }
 
-// values are what was scraped: "name{a=b,c=d}" with labels in order, and for
-// histograms the count.
+// values returns the scraped values by series, such as "name{a=b,c=d}" with sorted
+// labels. The value of a histogram is its count.
 func values(t *testing.T, registry *client.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

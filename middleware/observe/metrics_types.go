@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// servers are those of this process whose limits of types are measured.
+// servers holds the servers of this process whose limits of types are measured.
 type servers struct {
 	mu  sync.Mutex
 	all []*jobs.Server

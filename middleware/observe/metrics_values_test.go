@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// aLifeCounted is what aLife adds up to. The two runs of type stuck are of one
-// job: its worker was lost, so that the first run's outcome came too late.
+// aLifeCounted has the counts after aLife. The two runs of type stuck belong to one
+// job: its worker was lost, so the first run's outcome came too late.
 const aLifeCounted = `
 jobs_claimed_total{priority=normal,queue=default,type=at} 1
 jobs_claimed_total{priority=normal,queue=default,type=cancels} 1
@@ -91,7 +91,7 @@ jobs_worker_stops_total{reason=drained} 1
 jobs_worker_stops_total{reason=lost} 1
 `
 
-// lines writes the values of the metrics that match.
+// lines lists the values of the metrics that match.
 func lines(all map[string]float64, match func(series string) bool) string {
 	var b strings.Builder
 	for _, series := range slices.Sorted(maps.Keys(all)) {
@@ -262,7 +262,7 @@ func TestMetricsValues_TheLeaseMarginFallsUntilTheNextRenewal(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
 		hooks := m.metrics.Hooks()
 		margin := func() float64 { return values(t, m.registry)["jobs_lease_margin_seconds{}"] }
-		hooks.Renew(jobs.RenewEvent{Worker: "a", Margin: -time.Hour}) // of its registration
+		hooks.Renew(jobs.RenewEvent{Worker: "a", Margin: -time.Hour}) // its registration
 		if _, there := values(t, m.registry)["jobs_lease_margin_seconds{}"]; there {
 			t.Error("there is a margin before there is a worker")
 		}
@@ -299,7 +299,7 @@ func TestMetricsValues_ASettleThatWillBeRepeatedCountsNothing(t *testing.T) {
 	hooks.Settle(jobs.SettleEvent{Items: items, Err: context.DeadlineExceeded})
 	hooks.Settle(jobs.SettleEvent{Items: items, Verdicts: []broker.Verdict{{State: broker.StateCompleted}, {State: broker.StateCancelled}}})
 	hooks.Settle(jobs.SettleEvent{Items: items, Verdicts: []broker.Verdict{{Err: broker.ErrLeaseLost}, {State: broker.StateRetry}}})
-	hooks.Settle(jobs.SettleEvent{Items: items, Err: broker.ErrWorkerGone}) // which will not
+	hooks.Settle(jobs.SettleEvent{Items: items, Err: broker.ErrWorkerGone}) // will not be sent again
 	const want = `
 jobs_failed_total{class=retryable,priority=normal,queue=q,type=t} 1
 jobs_outcomes_total{outcome=cancelled,priority=normal,queue=q,type=t} 1
@@ -361,7 +361,7 @@ func TestMetricsValues_EveryOutcomeHasItsName(t *testing.T) {
 	}{
 		{broker.Complete(nil), broker.StateCompleted, "completed"},
 		{broker.Retry(0, f), broker.StateRetry, "retried"},
-		{broker.Retry(0, f), broker.StateCancelled, "cancelled"}, // because somebody asked for it
+		{broker.Retry(0, f), broker.StateCancelled, "cancelled"}, // a client asked to cancel it
 		{broker.Die(broker.ReasonRetries, f), broker.StateDead, "dead"},
 		{broker.Die(broker.ReasonSkipRetry, f), broker.StateDead, "dead"},
 		{broker.Die(broker.ReasonUnknownType, f), broker.StateDead, "dead"},

@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// alone is what OpenTelemetry's SDK is asked for a job that is observed, with
-// everything prepared that can be.
+// alone makes the calls to OpenTelemetry's SDK for an observed job, with everything
+// prepared that can be.
 type alone struct {
 	tracer  api.Tracer
 	spans   [4]*spanKind // send, process, receive, settle
@@ -28,7 +28,7 @@ type alone struct {
 	instruments *instruments // nil: no metrics
 	series      *series
 	ending      *series
-	headers     []api.SpanContext // of the jobs of a batch
+	headers     []api.SpanContext // in the headers of a batch
 }
 
 func newAlone(b *testing.B, withSpans, withMetrics bool) *alone {
@@ -56,7 +56,7 @@ func newAlone(b *testing.B, withSpans, withMetrics bool) *alone {
 	return a
 }
 
-// start begins a span, if there are to be spans.
+// start begins a span, if there is a tracer.
 func (a *alone) start(ctx context.Context, kind int) (context.Context, api.Span) {
 	if a.tracer == nil {
 		return ctx, api.SpanFromContext(ctx)
@@ -64,7 +64,7 @@ func (a *alone) start(ctx context.Context, kind int) (context.Context, api.Span)
 	return a.tracer.Start(ctx, a.spans[kind].name, a.spans[kind].options...)
 }
 
-// enqueue and run are what one job asks for.
+// enqueue and run make the calls for one job.
 func (a *alone) enqueue(ctx context.Context) {
 	ctx, span := a.start(ctx, 0)
 	span.SetAttributes(a.ofSend...)
@@ -90,7 +90,7 @@ func (a *alone) run(ctx context.Context, creation api.SpanContext) {
 	span.End()
 }
 
-// store is what a claim or a settle of the batch asks for.
+// store makes the calls for a claim or a settle of the batch.
 func (a *alone) store(ctx context.Context, kind, attributes int) {
 	_, span := a.start(ctx, kind)
 	span.SetAttributes(a.ofBatch)
@@ -122,8 +122,8 @@ func (a *alone) pass(ctx context.Context) {
 	}
 }
 
-// BenchmarkAlone is the part of OpenTelemetry's SDK in what BenchmarkObserve
-// measures: the same spans and measurements, asked for by nothing else.
+// BenchmarkAlone measures the share of OpenTelemetry's SDK in BenchmarkObserve: the
+// same spans and measurements, without this package.
 func BenchmarkAlone(b *testing.B) {
 	for _, c := range []struct {
 		name           string
@@ -137,7 +137,7 @@ func BenchmarkAlone(b *testing.B) {
 			}
 		})
 	}
-	// Of these, the two spans that a job has of its own.
+	// The two spans of each job, without those of the batch.
 	b.Run("TwoSpans", func(b *testing.B) {
 		a := newAlone(b, true, false)
 		b.ReportAllocs()

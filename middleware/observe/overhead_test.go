@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector allocates on its own account and makes pools forget.
+// The race detector allocates, and drops objects from pools.
 
 package observe
 
@@ -17,8 +17,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// observed is a job's way through tracing and metrics, without the store: it
-// is enqueued, claimed, run and settled.
+// observed enqueues, claims, runs and settles jobs with tracing and metrics, but
+// without a store.
 type observed struct {
 	enqueue jobs.EnqueueFunc
 	handler jobs.Handler
@@ -30,8 +30,7 @@ type observed struct {
 	now     time.Time
 }
 
-// drop takes spans and does nothing with them: what is left is the cost of
-// making them.
+// drop discards spans, so that only the cost of making them is measured.
 type drop struct{}
 
 func (drop) OnStart(context.Context, trace.ReadWriteSpan) {}
@@ -39,7 +38,8 @@ func (drop) OnEnd(trace.ReadOnlySpan)                     {}
 func (drop) Shutdown(context.Context) error               { return nil }
 func (drop) ForceFlush(context.Context) error             { return nil }
 
-// observe mounts what is given around nothing, for batches of n jobs.
+// observe mounts the given parts around a handler that does nothing, for batches
+// of n jobs.
 func observe(tb testing.TB, n int, tracing *Tracing, metrics *Metrics) *observed {
 	tb.Helper()
 	o := &observed{
@@ -72,7 +72,7 @@ func observe(tb testing.TB, n int, tracing *Tracing, metrics *Metrics) *observed
 	return o
 }
 
-// pass takes every job of the batch its way, each enqueued on its own.
+// pass takes the batch through its life; each job is enqueued in its own call.
 func (o *observed) pass(ctx context.Context) {
 	for i, out := range o.batch {
 		clear(out.Body.Headers)
@@ -91,9 +91,9 @@ var overheads = []struct {
 	sampler trace.Sampler // nil: no tracing
 	metrics bool
 	allocs  float64 // ceiling, per job
-	bytes   uint64  // the same
+	bytes   uint64  // ceiling, per job
 }{
-	{"Nothing", nil, false, 1, 50}, // the view of the job that a server makes in a larger piece
+	{"Nothing", nil, false, 1, 50}, // the jobs.Job, which a server allocates together with others
 	{"Metrics", nil, true, 1, 50},
 	{"TracingUnsampled", trace.NeverSample(), false, 10.2, 1060},
 	{"TracingSampled", trace.AlwaysSample(), false, 20.5, 5750},

@@ -21,20 +21,20 @@ type StandardConfig struct {
 	Timeout middleware.TimeoutConfig
 }
 
-// Standard is what most applications mount: Tracing, Metrics, Logging, Retry,
-// Timeout and Recovery in the order that makes sense, with the parts of them
-// that belong to clients and to servers' hooks. It may serve any number of
-// clients and servers of its broker. What goes with it, such as limits for one
-// type of task, is mounted on a mux or a pattern, which are inside of it.
+// Standard is the chain that most applications mount: Tracing, Metrics, Logging,
+// Retry, Timeout and Recovery in a sensible order, with their parts for clients
+// and for servers' hooks. One Standard may serve any number of clients and
+// servers of its broker. Mount other middleware, such as limits for one type of
+// task, on a mux or a pattern, which run inside of it.
 type Standard struct {
 	metrics *Metrics
 	tracing *Tracing
 	chain   []jobs.Middleware
 }
 
-// NewStandard makes the chain. It returns the error of NewMetrics, and panics
-// for a field that is outside its limits, as the constructors of the parts do.
-// Close it when its servers and clients have ended.
+// NewStandard builds the chain. It returns the error of NewMetrics, and panics
+// if a field is outside its limits, as the constructors of the parts do. Call
+// Close when its servers and clients have ended.
 func NewStandard(cfg StandardConfig) (*Standard, error) {
 	cfg.Metrics.Broker = cfg.Broker
 	metrics, err := NewMetrics(cfg.Metrics)
@@ -50,23 +50,23 @@ func NewStandard(cfg StandardConfig) (*Standard, error) {
 	return s, nil
 }
 
-// Broker is the broker to give to clients and servers: that of the
-// configuration, with its commands measured.
+// Broker returns the broker to give to clients and servers: the configured one,
+// with its calls measured.
 func (s *Standard) Broker() broker.Broker { return s.metrics.Broker() }
 
-// Enqueue is the chain for jobs.ClientConfig.Middleware.
+// Enqueue returns the chain for jobs.ClientConfig.Middleware.
 func (s *Standard) Enqueue() []jobs.EnqueueMiddleware {
 	return []jobs.EnqueueMiddleware{s.tracing.Enqueue(), s.metrics.Enqueue()}
 }
 
-// Middleware is the chain for jobs.Config.Middleware.
+// Middleware returns the chain for jobs.Config.Middleware.
 func (s *Standard) Middleware() []jobs.Middleware { return append([]jobs.Middleware(nil), s.chain...) }
 
-// Hooks are for jobs.Config.Hooks; jobs.JoinHooks adds further ones.
+// Hooks returns the hooks for jobs.Config.Hooks; add others with jobs.JoinHooks.
 func (s *Standard) Hooks() jobs.Hooks { return jobs.JoinHooks(s.tracing.Hooks(), s.metrics.Hooks()) }
 
-// Metrics are those of the chain, for what is mounted besides, such as
-// Metrics.OnDuplicate in DedupConfig.
+// Metrics returns the metrics of the chain, for parts that the application mounts
+// itself, such as Metrics.OnDuplicate in DedupConfig.
 func (s *Standard) Metrics() *Metrics { return s.metrics }
 
 // Close ends the collection of metrics.

@@ -57,7 +57,7 @@ func ExampleNewStandard() {
 	// completed <nil>
 }
 
-// Each part of the standard chain shows one job that fails, is too slow, and
+// Each part of the standard chain reports a job that fails, is too slow, and
 // panics before it succeeds.
 func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,11 +23,11 @@ type TotalsConfig struct {
 
 const defaultTotalsInterval = time.Minute
 
-// Totals makes a server log, at intervals, how its runs have ended since the line
-// before: completed, retried (after a failure), dead, cancelled, snoozed and
-// released. It is for programs whose metrics nobody collects, and belongs in
-// jobs.Config.Extensions. An interval without runs has no line. The last line comes
-// when the server begins to drain. One value is for one server.
+// Totals makes a server log, at intervals, how its runs have ended since the last
+// line: completed, retried (after a failure), dead, cancelled, snoozed and
+// released. It is for programs whose metrics are not collected. Add it to
+// jobs.Config.Extensions, one for each server. An interval without runs has no
+// line. The last line is logged when the server begins to drain.
 func Totals(cfg TotalsConfig) jobs.Extension {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultTotalsInterval
@@ -36,14 +36,14 @@ func Totals(cfg TotalsConfig) jobs.Extension {
 	return jobs.Extension{Start: t.run, Settled: t.count}
 }
 
-// totals are the runs that a server has settled since the last line.
+// totals counts the runs that a server has settled since the last line.
 type totals struct {
 	interval time.Duration
 	log      *slog.Logger
 	ended    [broker.OutcomeKeep]atomic.Int64 // by kind
 }
 
-// shown are the kinds that a line has, with their names.
+// shown lists the kinds in a line, with their names.
 var shown = []struct {
 	kind broker.OutcomeKind
 	name string
@@ -52,7 +52,7 @@ var shown = []struct {
 	{broker.OutcomeCancel, "cancelled"}, {broker.OutcomeSnooze, "snoozed"}, {broker.OutcomeRelease, "released"},
 }
 
-// count counts what the store has accepted of the application's own jobs.
+// count counts the outcomes of the application's jobs that the store has accepted.
 func (t *totals) count(e jobs.SettleEvent) {
 	for i, v := range e.Verdicts {
 		if kind := e.Items[i].Outcome.Kind(); v.Err == nil && kind < broker.OutcomeKeep && !broker.Reserved(v.Queue) {

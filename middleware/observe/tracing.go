@@ -39,9 +39,9 @@ type TracingConfig struct {
 	NoCreateSpans bool
 }
 
-// Tracing makes spans of a job's life, by the semantic conventions for
-// messaging of OpenTelemetry: docs/tracing.md lists them. It may be used from
-// any number of goroutines, clients and servers.
+// Tracing makes the spans of a job's life, by OpenTelemetry's semantic conventions
+// for messaging: docs/tracing.md lists them. It is safe for concurrent use by any
+// number of clients and servers.
 type Tracing struct {
 	cfg    TracingConfig
 	tracer trace.Tracer
@@ -50,7 +50,7 @@ type Tracing struct {
 	runs   runEnds
 }
 
-// NewTracing makes the tracer.
+// NewTracing returns a Tracing for cfg.
 func NewTracing(cfg TracingConfig) *Tracing {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -67,16 +67,16 @@ func NewTracing(cfg TracingConfig) *Tracing {
 // Attributes that the conventions leave to the messaging system.
 const (
 	attrType     = attribute.Key("messaging.jobs.type")     // of the task
-	attrPriority = attribute.Key("messaging.jobs.priority") // urgent, low or bulk; none is normal
-	attrAttempt  = attribute.Key("messaging.jobs.attempt")  // failures before this run, unless 0
-	attrDelivery = attribute.Key("messaging.jobs.delivery") // times it was handed out before, unless 0
+	attrPriority = attribute.Key("messaging.jobs.priority") // urgent, low or bulk; absent if normal
+	attrAttempt  = attribute.Key("messaging.jobs.attempt")  // failures before this run; absent if 0
+	attrDelivery = attribute.Key("messaging.jobs.delivery") // deliveries before this one; absent if 0
 	attrOutcome  = attribute.Key("messaging.jobs.outcome")
 	attrCode     = attribute.Key("messaging.jobs.error_code")
 )
 
-// Middleware makes a span of each run, "process", that is the parent of what
-// the handler does, and gives the handler's context the producer's baggage. Use
-// it outermost, so that its spans show what others decide.
+// Middleware makes a span "process" of each run, as the parent of the handler's
+// spans, and adds the producer's baggage to the handler's context. Use it
+// outermost, so that its spans show what other middleware decides.
 func (t *Tracing) Middleware() jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
@@ -122,8 +122,8 @@ func (t *Tracing) process(ctx context.Context, j *broker.Job) (context.Context, 
 	return ctx, span
 }
 
-// ended ends the span of a run with what its error leads to. Putting a job off
-// or cancelling it is no failure.
+// ended ends the span of a run and records its outcome. A snooze or a cancel is
+// not a failure.
 func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -131,8 +131,8 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 	}
 	j := job.Record()
 	ending := jobs.EndingOf(ctx, job, err)
-	// With those of its kind the usual run has 8. A ninth would take the SDK a sixth
-	// more time for the span, since it looks for duplicates through a larger map.
+	// With the attributes of its kind the usual run has 8. A ninth would cost the SDK
+	// a sixth more time for the span, since it then finds duplicates with a map.
 	span.SetAttributes(t.runs.of(j.Worker, ending.Outcome)...)
 	attributes := describeJob(j.ID, &j.Body)
 	if j.Failures > 0 {
@@ -164,7 +164,8 @@ func failed(span trace.Span, class string, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// describeJob is what spans tell of one job. Its payload is not among it.
+// describeJob returns the attributes of spans about one job. They never contain
+// its payload.
 func describeJob(id string, b *broker.Body) []attribute.KeyValue {
 	all := []attribute.KeyValue{semconv.MessagingMessageID(id), attrType.String(b.Type)}
 	if b.Priority != broker.PriorityNormal {
@@ -176,10 +177,10 @@ func describeJob(id string, b *broker.Body) []attribute.KeyValue {
 	return all
 }
 
-// Enqueue makes spans of enqueueing: "send" of each call and, in an EnqueueMany,
-// "create" of each job. The context that they stand for goes into the job's
-// headers, with the caller's baggage, unless the caller has put one there. What
-// does not fit beside the job's own headers is left out.
+// Enqueue makes spans of enqueueing: "send" for each call and, in an EnqueueMany,
+// "create" for each job. It writes their context and the caller's baggage to the
+// job's headers, unless the caller has set these headers. Headers that do not fit
+// beside the job's own are left out.
 func (t *Tracing) Enqueue() jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
@@ -264,7 +265,7 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 	}
 }
 
-// sent records what the store said of a job.
+// sent records the store's answer for a job.
 func sent(span trace.Span, o *jobs.Outgoing) {
 	switch {
 	case o.Err == nil || !span.IsRecording():
@@ -275,10 +276,10 @@ func sent(span trace.Span, o *jobs.Outgoing) {
 	}
 }
 
-// Hooks makes spans of what servers ask of the store: "receive" of each claim
-// and reclaim that gave jobs or failed, "settle" of each attempt to settle. They
-// account for many jobs at once and so are in traces of their own, with a link
-// to each job's.
+// Hooks makes spans of servers' calls to the store: "receive" for each claim and
+// reclaim that returned jobs or failed, "settle" for each attempt to settle. A
+// call is about many jobs, so its span is in a trace of its own and links to the
+// spans that created the jobs.
 func (t *Tracing) Hooks() jobs.Hooks {
 	return jobs.Hooks{
 		Claim:   func(e jobs.ClaimEvent) { t.received(e.Jobs, e.Took, e.Err) },
@@ -327,7 +328,7 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 	if outcome != nil {
 		each++
 	}
-	attributes := make([]attribute.KeyValue, 0, each*min(n, maxLinks)) // of all links
+	attributes := make([]attribute.KeyValue, 0, each*min(n, maxLinks)) // one allocation for all links
 	for i := range min(n, maxLinks) {
 		j := job(i)
 		creation := t.creation(j.Headers)
@@ -344,7 +345,7 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 	return span, end
 }
 
-// storeError is a store's error as a label.
+// storeError returns the error type of a failed call to the store.
 func storeError(err error) string {
 	switch {
 	case broker.MayHaveApplied(err):

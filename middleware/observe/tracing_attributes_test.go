@@ -61,7 +61,7 @@ func TestTracingAttributes_SpansHaveTheAttributesOfTheConventions(t *testing.T) 
 	}
 }
 
-// What is so of most jobs is left out: a ninth attribute would take the SDK a
+// Values that most jobs have are left out: a ninth attribute would cost the SDK a
 // sixth more time for the span.
 func TestTracingAttributes_AttributesOfTheUsualJobAreLeftOut(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,8 @@ func TestTracingAttributes_AttributesOfTheUsualJobAreLeftOut(t *testing.T) {
 	}
 }
 
-// Runs share attributes with the run before them, but only those that are alike.
+// A run shares attributes with the run before it only if worker and outcome are
+// the same.
 func TestTracingAttributes_EachRunSaysWhoRanItAndHowItEnded(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})

@@ -12,13 +12,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// maxContextBytes bounds what one header of a trace may hold, in either
-// direction: the limit that W3C sets to baggage.
+// maxContextBytes bounds one header of a trace, written or read: W3C's limit for
+// baggage.
 const maxContextBytes = 8192
 
-// outgoing carries the context of a trace into the headers of a new job. What
-// is too long, does not fit beside the job's own headers, or is one of those
-// already, is left out.
+// outgoing writes the context of a trace to the headers of a new job. It leaves
+// out a header that is too long, does not fit beside the job's own headers, or is
+// one of those already.
 type outgoing struct{ o *jobs.Outgoing }
 
 func (c outgoing) Get(key string) string { return incoming(c.o.Body.Headers).Get(key) }
@@ -29,8 +29,8 @@ func (c outgoing) Set(key, value string) {
 	}
 }
 
-// incoming reads the context of a trace from the headers of a job. What is too
-// long is not looked at.
+// incoming reads the context of a trace from the headers of a job. It ignores
+// headers that are too long.
 type incoming map[string]string
 
 func (c incoming) Get(key string) string {
@@ -62,8 +62,8 @@ func (t *Tracing) inject(ctx context.Context, o *jobs.Outgoing) {
 	propagation.Baggage{}.Inject(ctx, outgoing{o})
 }
 
-// extract returns ctx with the baggage and the span that the headers name, and
-// the context of that span, which is not valid if they name none.
+// extract returns ctx with the baggage and the span context in the headers, and
+// that span context, which is not valid if the headers have none.
 func (t *Tracing) extract(ctx context.Context, headers map[string]string) (context.Context, trace.SpanContext) {
 	if len(headers) == 0 {
 		return ctx, trace.SpanContext{}
@@ -85,7 +85,7 @@ func (t *Tracing) extract(ctx context.Context, headers map[string]string) (conte
 	return ctx, trace.SpanContext{}
 }
 
-// creation is the context of the span that created the job of these headers.
+// creation returns the context of the span that created the job with these headers.
 func (t *Tracing) creation(headers map[string]string) trace.SpanContext {
 	found, plain := t.plain(headers)
 	if !plain {
@@ -94,7 +94,7 @@ func (t *Tracing) creation(headers map[string]string) trace.SpanContext {
 	return found
 }
 
-// plain returns the span that the headers name, if it can be told without a
+// plain returns the span context in the headers, if it can be read without a
 // propagator.
 func (t *Tracing) plain(headers map[string]string) (found trace.SpanContext, plain bool) {
 	parent := headers["traceparent"]
@@ -105,7 +105,7 @@ func (t *Tracing) plain(headers map[string]string) (found trace.SpanContext, pla
 	return found, parent == "" || found.IsValid()
 }
 
-// formatTraceparent writes the form that parseTraceparent reads.
+// formatTraceparent returns the form that parseTraceparent reads.
 func formatTraceparent(span trace.SpanContext) string {
 	traceID, spanID := span.TraceID(), span.SpanID()
 	var text [55]byte
@@ -118,8 +118,8 @@ func formatTraceparent(span trace.SpanContext) string {
 	return string(text[:])
 }
 
-// parseTraceparent reads the one form of a traceparent that there is so far,
-// without the allocations of a propagator: a batch has a thousand of them.
+// parseTraceparent reads version 00 of a traceparent, the only one so far. It
+// avoids the allocations of a propagator, since a batch may have a thousand.
 func parseTraceparent(text string) trace.SpanContext {
 	if len(text) != 55 || text[:3] != "00-" || text[35] != '-' || text[52] != '-' {
 		return trace.SpanContext{}
@@ -140,8 +140,8 @@ func parseTraceparent(text string) trace.SpanContext {
 		Remote: true})
 }
 
-// addHeader adds a header of telemetry's own, unless the job then had more
-// headers than it may have: to observe a job must never make it refused.
+// addHeader adds a header for telemetry, unless the job would then exceed the
+// limits for headers: a job must never be refused because it is observed.
 func addHeader(o *jobs.Outgoing, key, value string) {
 	headers := o.Body.Headers
 	if _, there := headers[key]; !there && len(headers) >= broker.MaxHeaders {

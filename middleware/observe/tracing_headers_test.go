@@ -17,8 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// greedy propagates as many bytes of baggage, and takes any number, which
-// OpenTelemetry's own refuses.
+// greedy propagates baggage of any size, which OpenTelemetry's propagator refuses.
 type greedy struct {
 	propagation.TraceContext
 	bytes int
@@ -53,13 +52,13 @@ func TestTracingHeaders_AMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.
 		}
 	}
 
-	// Put there by the caller, it is the caller's mistake, and says so.
+	// If the caller sets a header that is too large, Enqueue returns an error.
 	_, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil), jobs.WithHeader("baggage", "a="+strings.Repeat("x", 1<<20)))
 	if !errors.Is(err, jobs.ErrTooLarge) || !strings.Contains(err.Error(), "header") {
 		t.Errorf("a header of 1 MB: %v; want that it is too large", err)
 	}
 
-	// From another producer, as large as the store takes it.
+	// Another producer may send as much as the store takes.
 	headers["baggage"] = "a=" + strings.Repeat("x", broker.MaxHeaderBytes-200)
 	any := &greedy{}
 	_ = record(TracingConfig{Propagator: any}).run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}},

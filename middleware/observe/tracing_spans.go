@@ -14,8 +14,8 @@ import (
 // keeps by default.
 const maxLinks = 128
 
-// maxSpanKinds bounds what is kept prepared of each operation; beyond it, kinds
-// are made anew.
+// maxSpanKinds bounds the kinds that are cached for each operation; further ones
+// are made at each use.
 const maxSpanKinds = 1000
 
 // operation is an operation of the messaging conventions.
@@ -24,7 +24,7 @@ type operation int
 const (
 	opCreate operation = iota
 	opSend
-	opSendCreated // of jobs that have a creation context of their own
+	opSendCreated // sends jobs that have a creation context of their own
 	opReceive
 	opProcess
 	opSettle
@@ -42,14 +42,14 @@ var operations = [...]struct {
 	opSettle:      {semconv.MessagingOperationTypeSettle, trace.SpanKindClient},
 }
 
-// spanKind is what spans of one operation on one queue begin with: what a
-// sampler may want to know, made once.
+// spanKind holds the name and the first attributes of spans of one operation on
+// one queue, which samplers can see. It is made once.
 type spanKind struct {
 	name    string
 	options []trace.SpanStartOption
 }
 
-// spanKinds finds them by operation and queue, without a lock.
+// spanKinds caches span kinds by operation and queue; finding one takes no lock.
 type spanKinds struct {
 	known [len(operations)]atomic.Pointer[map[string]*spanKind] // copied when they grow
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func (k *spanKinds) init() {
 	}
 }
 
-// of returns the kind of spans of an operation; queue is empty for several.
+// of returns the kind of spans of an operation; queue is empty for several queues.
 func (k *spanKinds) of(op operation, queue string) *spanKind {
 	if kind := (*k.known[op].Load())[queue]; kind != nil {
 		return kind
@@ -89,8 +89,8 @@ func newSpanKind(op operation, queue string) *spanKind {
 	return kind
 }
 
-// runEnds are the attributes that the runs of one worker with one outcome have in
-// common. Most runs follow one like them, and share what was made for that.
+// runEnds caches the attributes that runs of one worker with one outcome share.
+// It keeps only the last ones, since most runs end like the run before them.
 type runEnds struct{ last atomic.Pointer[runEnd] }
 
 type runEnd struct {
@@ -107,7 +107,7 @@ func (r *runEnds) of(worker, outcome string) []attribute.KeyValue {
 	return last.attributes
 }
 
-// commonQueue is the queue of all n jobs, or empty when there are several.
+// commonQueue returns the queue of all n jobs, or "" if they have several.
 func commonQueue(n int, queue func(int) string) string {
 	if n == 0 {
 		return ""

@@ -29,7 +29,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// recorded spans of a Tracing.
+// recording is a Tracing whose spans are recorded.
 type recording struct {
 	*Tracing
 	spans *tracetest.SpanRecorder
@@ -44,12 +44,12 @@ func record(cfg TracingConfig) *recording {
 	return r
 }
 
-// run has a middleware run a handler for a job.
+// run runs a handler inside of the middleware for a job.
 func (r *recording) run(ctx context.Context, j *broker.Job, f func(context.Context) error) error {
 	return r.Middleware()(jobs.HandlerFunc(func(ctx context.Context, _ *jobs.Job) error { return f(ctx) })).ProcessJob(ctx, jobs.NewJob(j))
 }
 
-// only is the one span that has ended.
+// only returns the one span that has ended.
 func (r *recording) only(t *testing.T) trace.ReadOnlySpan {
 	t.Helper()
 	ended := r.spans.Ended()
@@ -89,7 +89,7 @@ func TestTracing_WhatARunLeadsToIsRecorded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
-		want string // of the attributes
+		want string // attributes
 		code codes.Code
 	}{
 		{nil, "messaging.jobs.outcome=completed", codes.Unset},
@@ -295,7 +295,7 @@ func TestTracing_CallsToTheStoreThatFailAreSpansAndThoseThatGaveNothingAreNone(t
 	}
 }
 
-// hangs is a collector of spans that takes them and never answers.
+// hangs is an exporter whose exports block until their context ends.
 type hangs struct{ calls atomic.Int64 }
 
 func (h *hangs) ExportSpans(ctx context.Context, _ []trace.ReadOnlySpan) error {

@@ -11,51 +11,53 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// JobFinder is where CollectBlobs looks for jobs. Every broker.Broker is one.
+// JobFinder finds jobs for CollectBlobs. Every broker.Broker is one.
 type JobFinder interface {
 	Find(ctx context.Context, q broker.Query) (broker.Page, error)
 	Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error)
 }
 
-// DefaultBlobGrace is the grace of CollectBlobs when none is given.
+// DefaultBlobGrace is the grace of CollectBlobs if the caller passes zero.
 const DefaultBlobGrace = 24 * time.Hour
 
 // CollectedBlobs says what CollectBlobs did.
 type CollectedBlobs struct {
 	Old     int // blobs older than the grace
-	Deleted int // of Old: their job no longer exists
-	Strange int // of Old: left alone, since their key names no queue that the broker knows
+	Deleted int // of Old: deleted, since their job no longer exists
+	Strange int // of Old: kept, since their key names no queue that the broker knows
 }
 
 const (
 	collectBatch   = 500
-	collectTimeout = 5 * time.Second // of one call
+	collectTimeout = 5 * time.Second // for one call
 )
 
 // CollectBlobs deletes the blobs of ClaimCheck that were put longer than grace
-// ago and whose job no longer exists: it left no record, or was never stored.
-// A blob is kept as long as there is any record of its job: scheduled, waiting
-// for a retry, dead, or completed and retained. Call it from one process at a
-// time, once an hour for example; several at once do no harm but work twice.
+// ago and whose job no longer exists: its record was removed, or it was never
+// stored. A blob is kept as long as there is a record of its job in any state,
+// such as retry, dead, or completed and retained. Call it from one process at a
+// time, once an hour for example; calls at the same time are harmless but
+// duplicate the work.
 //
 // It is safe under these conditions:
 //
-//   - jobs is the broker that the jobs are in, not a copy of it. Two brokers
+//   - jobs is the broker that has the jobs, not a copy of it. Two brokers
 //     never share a blob store: each would take the other's blobs for
-//     orphans. Blobs of queues that the broker does not know are left alone,
-//     in case it is the wrong one.
+//     orphans. Blobs of queues that the broker does not know are kept, in case
+//     it is the wrong one.
 //   - grace is longer than the time from putting a blob until its job is
-//     stored: some seconds for an Enqueue that is repeated, as long as the
-//     transaction for one inside a transaction. Zero means DefaultBlobGrace.
+//     stored: some seconds for an Enqueue that is repeated, or the duration of
+//     the transaction around it. Zero means DefaultBlobGrace.
 //   - The store of jobs does not go back in time. A Redis that loses its last
-//     second in a failover can bring back a job that had ended, and whose blob
-//     was collected: it fails with ErrNoBlob. Jobs with a retention longer than
-//     what the store can lose (jobs.WithRetention, or the queue's policy)
-//     exclude that, since their record protects the blob.
-//   - A job stays in the queue, and under the ID, that it had at ClaimCheck.
+//     second in a failover can bring back a job that had ended and whose blob
+//     was collected: it then fails with ErrNoBlob. To exclude that, give jobs a
+//     retention longer than what the store can lose (jobs.WithRetention, or the
+//     queue's policy): their record protects the blob.
+//   - A job keeps the queue and the ID that it had at ClaimCheck.
 //
-// An error ends the collection; what was deleted by then is in the answer, and
-// calling again goes on. It asks the broker once for each 500 blobs or fewer.
+// An error ends the collection; the result counts the blobs deleted before it.
+// Call CollectBlobs again to continue. It asks the broker about at most 500 jobs
+// at once.
 func CollectBlobs(ctx context.Context, blobs Blobs, jobs JobFinder, grace time.Duration) (CollectedBlobs, error) {
 	if grace < 0 {
 		return CollectedBlobs{}, fmt.Errorf("middleware: %w", broker.Invalid("grace", "is negative"))
@@ -81,7 +83,7 @@ type collector struct {
 	blobs Blobs
 	jobs  JobFinder
 	known map[string]bool                // whether the broker knows a queue
-	keys  map[string]map[string][]string // of old blobs that were not looked at, by queue and ID
+	keys  map[string]map[string][]string // old blobs that are yet to be checked, by queue and ID
 	done  CollectedBlobs
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// agedBlobs is a store whose blobs have the age that the test says.
+// agedBlobs is a store in which tests set the age of blobs.
 type agedBlobs struct {
 	Blobs
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func (a *agedBlobs) left() []string {
 	return keys
 }
 
-// brokenFinder is a broker whose answers fail, or come in pages.
+// brokenFinder is a broker whose calls fail, or whose answers come in pages.
 type brokenFinder struct {
 	broker.Broker
 	err   error

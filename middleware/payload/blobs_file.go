@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// FileBlobs keeps blobs as files of one directory: on a disk of one machine,
-// or on a file system that all producers and workers share. Several processes
-// may use it at once. No key leads out of the directory, whatever it holds, not
-// even by a symbolic link in it.
+// FileBlobs keeps blobs as files of one directory, on the disk of one machine or
+// on a file system that all producers and workers share. Several processes may
+// use it at once. No key can lead out of the directory, not even through a
+// symbolic link in it.
 //
-// A blob is written beside its place, flushed to the disk, renamed, and the
-// directory flushed, so that after any crash it is there as a whole or not at
-// all. Age is counted by the file's time of modification and the clock of the
+// A blob is written to a temporary file, flushed to the disk and renamed; then its
+// directory is flushed. After any crash the blob is there completely or not at
+// all. Its age is the time since the file's modification, by the clock of the
 // machine that lists.
 type FileBlobs struct{ root *os.Root }
 
@@ -32,14 +32,14 @@ const (
 	blobShards   = 256
 	blobSuffix   = ".blob"
 	blobNameSize = 200            // bytes of one part of a path; the usual limit is 255
-	blobTemp     = "tmp"          // what is being written
-	blobTempAge  = 24 * time.Hour // what was written for longer never will be whole
+	blobTemp     = "tmp"          // directory of files that are being written
+	blobTempAge  = 24 * time.Hour // the writer of an older temporary file has died
 )
 
-// OpenFileBlobs opens a directory as a blob store, and makes it if there is
-// none, for the user of this process alone (mode 0700). It removes what
-// writers that died left half written a day ago or more. Close it when no call
-// is under way.
+// OpenFileBlobs opens a directory as a blob store. If there is none, it creates
+// one that only the user of this process can read (mode 0700). It removes
+// temporary files that are a day old: their writers have died. Call Close when no
+// other call is running.
 func OpenFileBlobs(dir string) (*FileBlobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("middleware: blobs: %w", err)
@@ -55,8 +55,8 @@ func OpenFileBlobs(dir string) (*FileBlobs, error) {
 	return b, nil
 }
 
-// prepare makes the directories of the first level, so that no Put has to make
-// one durable.
+// prepare creates the directories of the first level, so that no Put has to make
+// one of them durable.
 func (b *FileBlobs) prepare() error {
 	for i := range blobShards {
 		if err := b.root.MkdirAll(fmt.Sprintf("%02x", i), 0o700); err != nil {
@@ -73,13 +73,13 @@ func (b *FileBlobs) prepare() error {
 	for _, entry := range left {
 		info, err := entry.Info()
 		if err == nil && time.Since(info.ModTime()) >= blobTempAge {
-			_ = b.root.Remove(path.Join(blobTemp, entry.Name())) // another process may have been quicker
+			_ = b.root.Remove(path.Join(blobTemp, entry.Name())) // another process may have removed it
 		}
 	}
 	return b.sync(".")
 }
 
-// Close gives the directory up.
+// Close closes the directory.
 func (b *FileBlobs) Close() error { return b.root.Close() }
 
 // Put stores a blob; see Blobs.
@@ -119,8 +119,8 @@ func (b *FileBlobs) write(name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// sync makes the entries of a directory durable. Windows does that by itself
-// and refuses to be asked.
+// sync makes the entries of a directory durable. Windows does that by itself and
+// cannot sync a directory.
 func (b *FileBlobs) sync(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -163,7 +163,7 @@ func (b *FileBlobs) remove(name string) error {
 	return err
 }
 
-// List shows old blobs; see Blobs.
+// List yields the keys of old blobs; see Blobs.
 func (b *FileBlobs) List(ctx context.Context, age time.Duration) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		err := fs.WalkDir(b.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -197,9 +197,9 @@ func (b *FileBlobs) List(ctx context.Context, age time.Duration) iter.Seq2[strin
 	}
 }
 
-// blobPath is where a blob is, below the directory: escaped, so that no key
-// means another place, and in parts that any file system takes. The first part
-// spreads the blobs.
+// blobPath returns the path of a blob in the directory. The key is escaped, so that
+// it cannot lead elsewhere, and split into parts short enough for any file system.
+// The first part spreads the blobs over directories.
 func blobPath(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	place := fmt.Sprintf("%02x", sum[0]) + "/"

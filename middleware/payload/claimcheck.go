@@ -33,21 +33,20 @@ const (
 )
 
 // ClaimCheck is the codec that puts large payloads into a blob store, so that
-// queues stay small and quick. The job keeps the blob's name (Body.PayloadRef)
-// and, in the header jobs-claim, its length and SHA-256, by which a blob that
-// was changed is noticed: such a job is dead (ErrTampered). A blob that is
-// missing (ErrNoBlob), or a store that fails, is an error of the run like any
-// other: the job is retried by policy. Enqueue fails when the blob cannot be
-// put.
+// queues stay small and fast. The job keeps the blob's key (Body.PayloadRef) and,
+// in the header jobs-claim, its length and SHA-256. A job whose blob does not
+// match these is dead (ErrTampered). If the blob is missing (ErrNoBlob) or its
+// store fails, the run fails, and the job is retried by policy. Enqueue fails if
+// the blob cannot be put.
 //
-// The blob is put before the job is stored, and handlers never remove it,
-// since a job can be delivered again. So blobs are left over: by every job that
-// ends, and by every Enqueue that fails. CollectBlobs removes them.
+// The blob is put before the job is stored. It is not removed after a run, since
+// the job can be delivered again. So every job that ends, and every Enqueue that
+// fails, leaves a blob behind; CollectBlobs removes them.
 //
-// Payloads of jobs that may replace another one (jobs.WithUniqueReplace and its
-// like) stay with the job, whatever their size.
+// The payload of a job that may replace another one (jobs.WithUniqueReplace and
+// similar options) stays with the job, whatever its size.
 //
-// It belongs last among codecs.
+// Use it as the last codec.
 func ClaimCheck(cfg ClaimCheckConfig) PayloadCodec {
 	if cfg.Blobs == nil {
 		field.Refuse("ClaimCheckConfig.Blobs", "is nil; OpenFileBlobs makes one of a directory")
@@ -99,7 +98,7 @@ func (c *claimCheck) DecodePayload(ctx context.Context, job *jobs.Job) ([]byte, 
 	return data, nil
 }
 
-// fetch reads a blob, one byte further than it should be long.
+// fetch reads a blob, and one byte more than its size, to notice one that is longer.
 func (c *claimCheck) fetch(ctx context.Context, key string, size int) (data []byte, err error) {
 	blob, err := c.Blobs.Get(ctx, key)
 	if err != nil {
@@ -114,7 +113,7 @@ func (c *claimCheck) fetch(ctx context.Context, key string, size int) (data []by
 	return data[:n], err
 }
 
-// claim is what a job keeps of a payload that is elsewhere.
+// claim is what a job stores about a payload in the blob store.
 type claim struct {
 	size int
 	sum  [sha256.Size]byte

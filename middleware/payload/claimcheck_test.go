@@ -27,7 +27,7 @@ func openFileBlobs(t testing.TB) *FileBlobs {
 	return blobs
 }
 
-// list is what a store shows of blobs of an age.
+// listed returns the keys that List yields for an age.
 func listed(t testing.TB, blobs Blobs, age time.Duration) []string {
 	t.Helper()
 	var keys []string
@@ -162,7 +162,7 @@ func TestClaimcheck_ABlobIsThereAsAWholeOrNotAtAll(t *testing.T) {
 	if err := blobs.Put(t.Context(), "q/1/a", []byte("whole")); err != nil {
 		t.Fatal(err)
 	}
-	// What writers leave that died: one just now, who may be alive, and one long ago.
+	// Temporary files of writers: one that may still be writing, and one that died long ago.
 	for name, age := range map[string]time.Duration{"young": time.Minute, "old": blobTempAge} {
 		half := filepath.Join(dir, blobTemp, name)
 		if err := os.WriteFile(half, []byte("ha"), 0o600); err != nil {
@@ -194,7 +194,7 @@ func TestClaimcheck_AFailedPutLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer blobs.Close()
-	// A directory is where the blob belongs.
+	// A directory has the path of the blob.
 	if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(blobPath("q/1/a")), "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestClaimcheck_NoKeyLeadsOutOfTheDirectory(t *testing.T) {
 		t.Errorf("the directory outside holds %v (error %v), want the secret and the store", entries, err)
 	}
 
-	// Nor does a link that somebody put there.
+	// A symbolic link does not lead out of the directory either.
 	place := filepath.Join(dir, filepath.FromSlash(blobPath("q/1/a")))
 	if err := os.Symlink(secret, place); err != nil {
 		t.Fatal(err)

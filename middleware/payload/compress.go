@@ -30,17 +30,17 @@ const (
 	defaultMaxSize         = 16 << 20
 )
 
-// Compress is the codec that compresses payloads with zstd where that makes
-// them smaller. Compressed ones carry the header jobs-compression. A payload
-// that cannot be decompressed is dead (ErrTampered, ErrTooLarge); a compression
-// that this release does not know puts the job off.
+// Compress is the codec that compresses payloads with zstd if that makes them
+// smaller. Jobs with a compressed payload have the header jobs-compression. A job
+// whose payload cannot be decompressed is dead (ErrTampered, ErrTooLarge); one
+// with a compression that this release does not know is snoozed.
 func Compress(cfg CompressConfig) PayloadCodec {
 	sizeOr("CompressConfig.MinSize", &cfg.MinSize, defaultCompressMinSize)
 	sizeOr("CompressConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
 	c := &compression{min: cfg.MinSize, max: cfg.MaxSize}
 	var err error
-	// In a single segment the window, which the decoder bounds too, is never
-	// larger than the payload.
+	// With a single segment the window, which the decoder bounds too, is no larger
+	// than the payload.
 	if c.encoder, err = zstd.NewWriter(nil, zstd.WithSingleSegment(true)); err == nil {
 		c.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
 			zstd.WithDecoderMaxMemory(max(uint64(c.max), zstd.MinWindowSize)))
@@ -51,8 +51,8 @@ func Compress(cfg CompressConfig) PayloadCodec {
 	return c
 }
 
-// compression uses the library for whole buffers only, for which it needs
-// neither goroutines nor a Close.
+// compression uses only the library's functions for whole buffers, which need
+// neither goroutines nor Close.
 type compression struct {
 	min, max int
 	encoder  *zstd.Encoder

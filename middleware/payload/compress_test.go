@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// noise is n bytes that no compression makes smaller.
+// noise returns n bytes that cannot be compressed.
 func noise(n int) []byte {
 	r := rand.NewChaCha8(sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(n))))
 	p := make([]byte, n)
@@ -41,7 +41,7 @@ func TestCompress_OnlyWhatBecomesSmallerIsCompressed(t *testing.T) {
 func TestCompress_ADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
 	const limit = 1 << 20
 	codec := Compress(CompressConfig{MaxSize: limit})
-	streamed := new(bytes.Buffer) // whose frame does not tell its size
+	streamed := new(bytes.Buffer) // its frame does not contain the size
 	w, err := zstd.NewWriter(streamed, zstd.WithWindowSize(limit/2))
 	if err != nil {
 		t.Fatal(err)

@@ -34,26 +34,27 @@ const (
 	hashedKeyPrefix  = "hmac-sha256:"
 )
 
-// Encrypt is the codec that encrypts payloads with AES-256-GCM, so that who
-// reads the store, its backups or the operator's tools cannot read them, and
-// who writes to it cannot forge them. The payload is bound to the task's type,
-// so that it cannot be passed off as one of another type; that a whole job is
-// stored a second time it does not prevent.
+// Encrypt is the codec that encrypts payloads with AES-256-GCM. Access to the
+// store, its backups or the operator's tools does not suffice to read or forge
+// them. A payload is bound to the task's type, so that it cannot be used for a
+// task of another type. Encrypt does not prevent that a whole job is copied and
+// stored a second time.
 //
 // Only payloads are encrypted. Types, headers, results, error messages and the
 // keys that the application chooses (of tenants, idempotency and uniqueness)
 // are stored in clear. A unique key that the client derived from the payload is
-// replaced by its HMAC-SHA256 under a key of the keyring, so that nobody can
-// find the payload by trying; it still shows which payloads are equal. The size
+// replaced by its HMAC-SHA256 under a key of the keyring, so that the payload
+// cannot be found by guessing; it still shows which payloads are equal. The size
 // of the payload shows too.
 //
-// An encrypted job carries the ID of its key in the header jobs-encryption, and
-// has 40 bytes more. A payload that was tampered with is dead (ErrTampered). A
-// key that the keyring lacks puts the job off without a charge, 5 seconds at
-// first and up to 10 minutes at a time, until a worker has it (ErrUnknownKey).
+// An encrypted job has the ID of its key in the header jobs-encryption, and a
+// payload of 40 bytes more. A job whose payload was tampered with is dead
+// (ErrTampered). If the keyring lacks the key (ErrUnknownKey), the job is snoozed
+// without a charge, for 5 seconds at first and up to 10 minutes, until a worker
+// has the key.
 //
-// The cipher is XAES-256-GCM: a key of its own for each payload, from a random
-// nonce of 24 bytes. One key is good for any number of payloads.
+// The cipher is XAES-256-GCM: it derives a key for each payload from a random
+// nonce of 24 bytes, so that one key is safe for any number of payloads.
 func Encrypt(cfg EncryptConfig) PayloadCodec {
 	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
 		field.Refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
@@ -75,7 +76,8 @@ func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error 
 	return e.hideUniqueKey(keys, &job.Body.Unique)
 }
 
-// hideUniqueKey replaces a hash of the payload that anybody could compute.
+// hideUniqueKey replaces a unique key that is a plain hash of the payload, which
+// can be found by guessing.
 func (e *encryption) hideUniqueKey(keys *keys, u *broker.Unique) error {
 	if !strings.HasPrefix(u.Key, jobs.DerivedKeyPrefix) {
 		return nil
@@ -115,7 +117,7 @@ func (e *encryption) DecodePayload(_ context.Context, job *jobs.Job) ([]byte, er
 	return plain, nil
 }
 
-// boundTo is what a payload is sealed together with.
+// boundTo returns the additional data with which a payload is sealed.
 func boundTo(key, typ string) []byte {
 	b := append(make([]byte, 0, 32+len(key)+len(typ)), "jobs payload 1\n"...)
 	b = binary.AppendUvarint(b, uint64(len(key)))

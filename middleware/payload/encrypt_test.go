@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// testRing makes a keyring of keys that follow from their IDs.
+// testRing returns a keyring whose keys are derived from their IDs.
 func testRing(t testing.TB, current string, ids ...string) *Keyring {
 	t.Helper()
 	ring, err := NewKeyring(current, testKeys(ids...))
@@ -138,7 +138,8 @@ func TestEncrypt_KeysRotateWithoutLosingAJob(t *testing.T) {
 	}
 }
 
-// uniqueKeyOf is the stored unique key of a PIN, enqueued through codecs.
+// uniqueKeyOf enqueues a task with a PIN through codecs and returns the stored
+// unique key.
 func uniqueKeyOf(t *testing.T, pin string, option jobs.Option, codecs ...PayloadCodec) string {
 	t.Helper()
 	b := membroker.New()
@@ -163,7 +164,7 @@ func TestEncrypt_UniqueKeysDoNotGiveThePayloadAway(t *testing.T) {
 	compress := Compress(CompressConfig{MinSize: 1})
 	named := Encrypt(EncryptConfig{Keys: testRing(t, "k2", "k1", "k2"), UniqueKeyID: "k1"})
 
-	guess := uniqueKeyOf(t, "4711", nil) // what anybody can compute who knows the type
+	guess := uniqueKeyOf(t, "4711", nil) // anybody who knows the type can compute it
 	key := uniqueKeyOf(t, "4711", nil, encrypt)
 	digest := strings.TrimPrefix(guess, jobs.DerivedKeyPrefix)
 	if sum := sha256.Sum256([]byte("pin\x004711")); digest != hex.EncodeToString(sum[:]) {

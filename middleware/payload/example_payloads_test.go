@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/backends/membroker"
 )
 
-// Payloads are compressed, encrypted and, when they are still large, kept
-// outside of the queue. Handlers do not notice.
+// Payloads are compressed, encrypted and, if they are still large, kept outside
+// of the queue. Handlers see them unchanged.
 func ExampleEncodePayloads() {
 	ctx := context.Background()
 	b := membroker.New()
@@ -86,8 +86,8 @@ func ExampleEncodePayloads() {
 	// compressed with zstd, key 2026-11, in the queue: false, in a blob: true
 }
 
-// Once an hour, for example, a job of its own removes the blobs that no job
-// needs any more.
+// A job that runs once an hour, for example, removes the blobs that no job needs
+// any more.
 func ExampleCollectBlobs() {
 	ctx := context.Background()
 	b := membroker.New()

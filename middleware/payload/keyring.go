@@ -12,14 +12,13 @@ import (
 // KeySize is the size of an encryption key in bytes.
 const KeySize = 32
 
-// Keyring holds the keys of Encrypt: those that payloads may be encrypted
-// with, by their IDs, and which of them is for new payloads. However it is
-// printed or logged, it shows IDs and never a key. Its methods may be called
-// from any number of goroutines.
+// Keyring holds the keys of Encrypt by their IDs, one of which is current: new
+// payloads are encrypted with it. Printed or logged in any way, a keyring shows
+// IDs and never a key. It is safe for concurrent use.
 //
 // To rotate without losing a job: add the new key to the keyrings of all
-// workers; then make it current at all producers; remove the old one when no
-// job that was enqueued before is left, dead and retained ones included.
+// workers; then make it current at all producers; remove the old key when no job
+// that was enqueued before is left, including dead and retained ones.
 type Keyring struct {
 	keys atomic.Pointer[keys]
 }
@@ -27,21 +26,21 @@ type Keyring struct {
 type keys struct {
 	current string
 	ciphers map[string]*sealer
-	hashing map[string][]byte // for unique keys, derived from the keys
+	hashing map[string][]byte // keys that hash unique keys, derived from the others
 }
 
-// NewKeyring makes a keyring of keys by their IDs. New payloads are encrypted
-// with the one whose ID is current. An ID is stored with each job, in clear, and
-// must never stand for another key later on; it has up to 255 bytes. A key has
-// KeySize random bytes, as from crypto/rand or a key management service: a
-// password is no key. The keys are copied.
+// NewKeyring returns a keyring of keys by their IDs. New payloads are encrypted
+// with the key whose ID is current. An ID has up to 255 bytes. It is stored with
+// each job, in clear, and must never be reused for another key. A key has KeySize
+// random bytes, from crypto/rand or a key management service; do not use a
+// password. The keys are copied.
 func NewKeyring(current string, keys map[string][]byte) (*Keyring, error) {
 	k := new(Keyring)
 	return k, k.Replace(current, keys)
 }
 
-// Replace puts other keys into the keyring, under which payloads are encrypted
-// and decrypted from then on. When it fails the keyring stays as it was.
+// Replace replaces the keys. Payloads are encrypted and decrypted with the new
+// ones from then on. If it fails, the keyring is unchanged.
 func (k *Keyring) Replace(current string, bytes map[string][]byte) error {
 	next := &keys{current: current, ciphers: make(map[string]*sealer, len(bytes)), hashing: make(map[string][]byte, len(bytes))}
 	for id, key := range bytes {
@@ -61,7 +60,7 @@ func (k *Keyring) Replace(current string, bytes map[string][]byte) error {
 	return nil
 }
 
-// String shows the IDs.
+// String returns the IDs, and which of them is current.
 func (k *Keyring) String() string {
 	if k == nil || k.keys.Load() == nil {
 		return "Keyring(empty)"
@@ -74,7 +73,7 @@ func (k *Keyring) String() string {
 	return fmt.Sprintf("Keyring(current by id: %v)", ids)
 }
 
-// hashed is the HMAC-SHA256 of message under key.
+// hashed returns the HMAC-SHA256 of message under key.
 func hashed(key []byte, message string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(message))

@@ -13,19 +13,19 @@ import (
 	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
-// PayloadCodec changes payloads on their way into the store and changes them
-// back for handlers: Compress, Encrypt, ClaimCheck, or an application's own.
-// Its methods are called from several goroutines at once. Its errors must not
-// quote the payload, since they are logged.
+// PayloadCodec encodes payloads on their way into the store and decodes them for
+// handlers: Compress, Encrypt, ClaimCheck, or an application's own. It must be
+// safe for concurrent use. Its errors must not quote the payload, since they are
+// logged.
 type PayloadCodec interface {
-	// EncodePayload may replace job.Body.Payload, whose bytes it must not
-	// change, and must leave a sign of what it did, or did not do, in a header
-	// of its own: a job can come with the headers of another one. An error
-	// refuses the job, of which nothing is stored then.
+	// EncodePayload may replace job.Body.Payload, but must not change its bytes.
+	// It must set a header of its own if it has encoded the payload, and remove
+	// that header if not, since a job can come with the headers of another one. If
+	// it returns an error, the job is refused and not stored.
 	EncodePayload(ctx context.Context, job *broker.NewJob) error
 
-	// DecodePayload returns the payload that EncodePayload found. It must
-	// expect any payload and any headers, and bound the memory that it takes.
+	// DecodePayload returns the payload that EncodePayload was given. It must
+	// be prepared for any payload and any headers, and bound its use of memory.
 	// Its error ends the run as a handler's error does.
 	DecodePayload(ctx context.Context, job *jobs.Job) ([]byte, error)
 }
@@ -35,7 +35,7 @@ var (
 	// ErrTampered: the stored payload is not what was written. The job is dead.
 	ErrTampered = errors.New("the stored payload is damaged or was tampered with")
 	// ErrUnknownKey: a key is not in the keyring of this process. A job whose
-	// payload was encrypted with it is put off without a charge; a task whose
+	// payload was encrypted with it is snoozed without a charge; a task whose
 	// unique key it should hash is refused.
 	ErrUnknownKey = errors.New("the payload's key is not in the keyring")
 	// ErrNoBlob: there is no blob of that name. A job whose payload is missing
@@ -44,13 +44,12 @@ var (
 )
 
 // EncodePayloads is the enqueue middleware that applies codecs to each job, in
-// their order. It belongs inside of every middleware that changes a job's
-// payload, type, queue or ID. The order that makes sense is compress, encrypt,
-// claim check: what is encrypted cannot be compressed, and what leaves for a
-// blob store is both by then.
+// the given order. Use it inside of all middleware that changes a job's payload,
+// type, queue or ID. Give the codecs in the order Compress, Encrypt, ClaimCheck:
+// encrypted payloads cannot be compressed, and blobs should be both.
 //
-// A unique key that the client derived from the payload is that of the plain
-// payload. It gives a guessed payload away unless a codec replaces it, as
+// The client derives a unique key from the plain payload. Whoever can read that
+// key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
 func EncodePayloads(codecs ...PayloadCodec) jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
@@ -67,12 +66,12 @@ func EncodePayloads(codecs ...PayloadCodec) jobs.EnqueueMiddleware {
 	}
 }
 
-// DecodePayloads is the middleware that undoes EncodePayloads of the same
-// codecs, which are given in the same order. Handlers inside of it see the
-// plain payload, middleware outside of it the stored one. A job that was
-// enqueued before a codec was introduced passes it unchanged, unless the codec
-// says otherwise, so handlers are given a codec before producers are. It must
-// stand once in the chain of a handler.
+// DecodePayloads is the middleware that undoes EncodePayloads; give it the same
+// codecs in the same order. Handlers inside of it see the plain payload,
+// middleware outside of it the stored one. Introduce a codec at workers first,
+// then at producers: a job that was enqueued without the codec passes it
+// unchanged, unless the codec's documentation says otherwise. Use DecodePayloads
+// once in the chain of a handler.
 func DecodePayloads(codecs ...PayloadCodec) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
@@ -88,8 +87,8 @@ func DecodePayloads(codecs ...PayloadCodec) jobs.Middleware {
 	}
 }
 
-// sign sets the header by which a codec knows its work again, or removes it
-// when value is empty.
+// sign sets the header by which a codec recognizes payloads that it has encoded,
+// or removes it if value is empty.
 func sign(job *broker.NewJob, header, value string) {
 	if value == "" {
 		delete(job.Body.Headers, header)
@@ -107,13 +106,13 @@ func signed(job *jobs.Job, header string) (string, bool) {
 	return value, ok
 }
 
-// dead is the error of a payload that no retry makes readable.
+// dead returns the error for a payload that no retry makes readable.
 func dead(err error, hint string, args ...any) error {
 	return fmt.Errorf("%w: %w: %s", jobs.SkipRetry, err, fmt.Sprintf(hint, args...))
 }
 
-// sizeOr fills a zero size in with its default and refuses one that is negative
-// or more than a process can want to hold.
+// sizeOr replaces a zero size by its default and refuses a size below zero or
+// above maxPayload.
 func sizeOr(name string, n *int, zero int) {
 	if *n < 0 || *n > maxPayload {
 		field.Refuse(name, "is %d bytes; use 1 to %d, or 0 for %d", *n, maxPayload, zero)
@@ -125,14 +124,14 @@ func sizeOr(name string, n *int, zero int) {
 
 const maxPayload = 1 << 30
 
-// Delays of a job that this process cannot read but another one, or this one
-// after its next restart, can.
+// Delays of a job that this process cannot read, but another process can, or this
+// one after a restart with newer code or keys.
 const (
 	putOffMin = 5 * time.Second
 	putOffMax = 10 * time.Minute
 )
 
-// putOff is the error of such a job: it is snoozed without a charge.
+// putOff returns the error for such a job, which snoozes it without a charge.
 func putOff(job *jobs.Job, err error) error {
 	return fmt.Errorf("%w: %w", err, jobs.Snooze(putoff.Growing(putOffMin, putOffMax, job.Record().Snoozes)))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// encoded makes the stored form of a payload.
+// encoded returns a job with the stored form of a payload.
 func encoded(t testing.TB, codec PayloadCodec, payload []byte) *broker.Job {
 	t.Helper()
 	job := broker.NewJob{Queue: "q", ID: "1", Body: broker.Body{Type: "report", Payload: payload}}
@@ -36,7 +36,7 @@ func decode(codec PayloadCodec, job *broker.Job) ([]byte, error) {
 	return codec.DecodePayload(context.Background(), jobs.NewJob(job))
 }
 
-// damaged returns the job with another payload.
+// damaged returns a copy of the job with another payload.
 func damaged(job *broker.Job, payload []byte) *broker.Job {
 	other := *job
 	other.Payload = payload
@@ -51,7 +51,7 @@ func wantDead(t testing.TB, err, want error) {
 	}
 }
 
-// outcomeOf is what a server makes of a handler's error.
+// outcomeOf returns the record of a job whose handler returned this error.
 func outcomeOf(t *testing.T, handlerErr error) *jobs.JobRecord {
 	t.Helper()
 	b := membroker.New()
@@ -124,7 +124,7 @@ func TestPayloads_CodecsReturnAnyPayloadByteForByte(t *testing.T) {
 	}
 }
 
-// A handler may enqueue another job with the headers of its own.
+// A handler may enqueue a job with a copy of its own job's headers.
 func TestPayloads_HeadersOfAnotherJobDoNotMislead(t *testing.T) {
 	t.Parallel()
 	codecs := []PayloadCodec{Compress(CompressConfig{}), ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 100})}
@@ -184,7 +184,7 @@ func TestPayloads_WhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
 	}
 }
 
-// duration reads itself.
+// duration can be scanned by fmt.
 type duration time.Duration
 
 func (d *duration) Scan(s fmt.ScanState, _ rune) error {

@@ -5,11 +5,10 @@ import (
 	"crypto/cipher"
 )
 
-// sealer is XAES-256-GCM (c2sp.org/XAES-256-GCM): AES-256-GCM under a key of
-// its own for each message, which is derived from the key and the first half of
-// a nonce of 192 bits. Nonces of that size can be drawn at random for as many
-// messages as there will ever be; those of plain AES-GCM only for 2³², which a
-// busy producer reaches within days.
+// sealer is XAES-256-GCM (c2sp.org/XAES-256-GCM): AES-256-GCM with a key for each
+// message, derived from the sealer's key and the first half of a nonce of 192
+// bits. Random nonces of that size never repeat in practice. Those of AES-GCM alone
+// are safe for 2³² messages only, which a busy producer reaches within days.
 type sealer struct {
 	block  cipher.Block
 	subkey [aes.BlockSize]byte // K1 of AES-CMAC
@@ -28,7 +27,8 @@ func newSealer(key []byte) *sealer {
 	return s
 }
 
-// message is the cipher of the message with this nonce, and its own nonce.
+// message returns the cipher for the message with this nonce, and the nonce that
+// this cipher takes.
 func (s *sealer) message(nonce []byte) (cipher.AEAD, []byte) {
 	var key [KeySize]byte
 	for i := range 2 {

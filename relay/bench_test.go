@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// BenchmarkRelay_PostgresToRedis moves jobs of 200 bytes, each with one of a
-// hundred keys, that wait in Postgres. An iteration is one job:
+// BenchmarkRelay_PostgresToRedis relays pending jobs of 200 bytes from Postgres to
+// Redis. Each has one of a hundred keys. An iteration is one job:
 //
 //	go test ./relay -run '^$' -bench PostgresToRedis -benchtime 100000x
 func BenchmarkRelay_PostgresToRedis(b *testing.B) {

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// stepBytes is where the answer to a claim ends: a script of Redis stores so
-	// much in some 20 ms.
+	// stepBytes bounds the payloads that a claim returns: a script of Redis stores
+	// as much in some 20 ms.
 	stepBytes = 4 << 20
 	// waitMax is how long a claim waits for jobs.
 	waitMax = time.Minute
-	// pollEvery is how often a store is asked whose claims do not wait.
+	// pollEvery is the time between claims at a store whose claims do not wait.
 	pollEvery = 200 * time.Millisecond
 )
 
-// carry moves jobs until drain ends, or nothing is left and that is what is
-// wanted. both ends with it, or with the term. One batch is in hand at a time:
-// the outcomes of the last one travel with the claim of the next.
+// carry moves jobs until drain ends or, with StopWhenEmpty, none is left. both ends
+// when drain or the term ends. The relay holds one batch at a time; the claim of the
+// next one settles it.
 func (t *term) carry(drain, both context.Context) error {
 	for attempt := 0; t.alive.Err() == nil; {
 		if len(t.batch) == 0 {
@@ -43,7 +43,7 @@ func (t *term) carry(drain, both context.Context) error {
 		if errors.Is(why, broker.ErrClosed) || t.alive.Err() != nil {
 			return why
 		}
-		// What was decided is settled at once: this may last.
+		// Settle the decided jobs now, since the rest may have to wait long.
 		if err := t.settle(); err != nil || drain.Err() != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func (t *term) carry(drain, both context.Context) error {
 	return errLost
 }
 
-// patience is the pause before jobs are offered again. A full queue has room
-// again as soon as its workers have done some.
+// patience returns the pause before jobs are sent again. It stays short for a full
+// queue, which has room as soon as its workers complete a few jobs.
 func (t *term) patience(why error, attempt int) time.Duration {
 	if errors.Is(why, broker.ErrQueueFull) {
 		attempt = min(attempt, 4)
@@ -67,12 +67,12 @@ func (t *term) patience(why error, attempt int) time.Duration {
 	return pause(attempt)
 }
 
-// claim settles what is decided and takes the next batch. It waits for one if the
-// last claim found nothing.
+// claim settles the decided jobs and takes the next batch. It waits for one if the
+// last claim found none.
 func (t *term) claim(both context.Context) error {
 	req := broker.ClaimRequest{Worker: t.worker, Queues: []broker.Share{{Queue: t.cfg.FromQueue, Max: t.cfg.Batch}}, Max: t.cfg.Batch,
 		Bytes: stepBytes}
-	if len(t.done) > broker.MaxClaim { // of a batch that was inherited
+	if len(t.done) > broker.MaxClaim { // an inherited batch can be larger than one settle
 		if err := t.settle(); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (t *term) claim(both context.Context) error {
 			break
 		}
 		if both.Err() != nil && t.alive.Err() == nil {
-			return nil // it drains
+			return nil // the relay drains
 		}
 		if broker.MayHaveApplied(err) || !errors.Is(err, broker.ErrUnavailable) {
 			return err
@@ -124,7 +124,7 @@ func (t *term) claim(both context.Context) error {
 	return nil
 }
 
-// take has the jobs of a claim in hand.
+// take adds the jobs of a claim to the batch.
 func (t *term) take(reply broker.Claimed) {
 	t.idle, t.nextDue = len(reply.Jobs) == 0 && !reply.More, 0
 	if !reply.NextDue.IsZero() {
@@ -133,7 +133,7 @@ func (t *term) take(reply broker.Claimed) {
 	t.cancels.Clear()
 	for i := range reply.Jobs {
 		j := &reply.Jobs[i]
-		refused := strings.HasPrefix(j.Errors.Last().Code, refusedPrefix) // and redriven since
+		refused := strings.HasPrefix(j.Errors.Last().Code, refusedPrefix) // redriven since, so the target does not have it
 		t.batch = append(t.batch, item{job: j, fresh: j.Deliveries == 0 || refused})
 	}
 	t.holding()
@@ -144,14 +144,14 @@ func (t *term) settlement(items []broker.Settlement) broker.SettleRequest {
 	return broker.SettleRequest{Worker: t.worker, Number: t.number, Items: items}
 }
 
-// settle tells the source what is decided. An error that leaves it open what the
-// source did ends the term.
+// settle settles the decided jobs at the source. An error after which the source
+// may or may not have applied the call ends the term.
 func (t *term) settle() error {
 	for len(t.done) > 0 {
 		some := t.done[:min(len(t.done), broker.MaxClaim)]
 		verdicts, err := call(t.alive, t.cfg.From.Settle, t.settlement(some))
 		if errors.Is(err, broker.ErrUnavailable) && !broker.MayHaveApplied(err) {
-			return nil // the next settle tells it
+			return nil // the next settle has these again
 		}
 		if err := t.settled(some, verdicts, err); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (t *term) settle() error {
 	return nil
 }
 
-// settled takes in the answer to a settle.
+// settled records the answer to a settle.
 func (t *term) settled(items []broker.Settlement, verdicts []broker.Verdict, err error) error {
 	for i := range verdicts {
 		if err == nil && broker.StoreFailed(verdicts[i].Err) {
@@ -176,7 +176,7 @@ func (t *term) settled(items []broker.Settlement, verdicts []broker.Verdict, err
 	defer t.mu.Unlock()
 	for i, v := range verdicts {
 		switch o := items[i].Outcome; {
-		case v.Err != nil: // somebody else has it, and finds out what became of it
+		case v.Err != nil: // the lease is lost; the worker that has the job now settles it
 		case o.Kind() == broker.OutcomeComplete:
 			t.stats.Relayed++
 		case o.Kind() == broker.OutcomeDie:

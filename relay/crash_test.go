@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// death is when the process of a relay dies: at so many calls to both stores
-// together, before the last one is carried out, or after it.
+// death makes the process of a relay die at a call, counted over both stores:
+// before the call is carried out, or after it.
 type death struct {
 	at    int
 	after bool
@@ -32,7 +32,7 @@ func newDeath(at int, after bool) *death {
 
 var errDied = errors.New("the process died")
 
-// sees is a store as that process sees it.
+// sees returns the store as that process sees it.
 func (d *death) sees(b broker.Broker) broker.Broker {
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		d.mu.Lock()
@@ -62,8 +62,8 @@ func (d *death) sees(b broker.Broker) broker.Broker {
 
 var threeKeys = []string{"a", "b", "c"}
 
-// A relay dies before or after each single call that it makes. Another one, which
-// stands by or comes later, brings each job to the target, once and in order.
+// A relay dies before or after each of its calls. Another one, which stands by or
+// starts later, brings each job to the target once and in order.
 func TestRelay_NoCrashLosesDoublesOrOvertakesAJob(t *testing.T) {
 	for _, standby := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
@@ -81,7 +81,7 @@ func TestRelay_NoCrashLosesDoublesOrOvertakesAJob(t *testing.T) {
 						if standby {
 							w.run(w.relay(w.from, w.to, small))
 						}
-						w.put(threeKeys, 15) // while the one works, is dead, or the other takes over
+						w.put(threeKeys, 15) // while the first relay runs, is dead, or is replaced
 						pass(time.Second)
 						if lived = d.ctx.Err() == nil; lived {
 							if d.calls < 10 {
@@ -100,7 +100,7 @@ func TestRelay_NoCrashLosesDoublesOrOvertakesAJob(t *testing.T) {
 	}
 }
 
-// Each single call of a relay fails, or its answer is lost or cut short. The same
+// Each call of a relay fails in turn, or its answer is lost or cut short. The same
 // relay goes on.
 func TestRelay_NoLostAnswerLosesDoublesOrOvertakesAJob(t *testing.T) {
 	for name, fault := range map[string]faulty.Fault{"unavailable": faulty.Unavailable, "lost": faulty.ReplyLost, "cut": faulty.ReplyCut,
@@ -131,7 +131,7 @@ func TestRelay_NoLostAnswerLosesDoublesOrOvertakesAJob(t *testing.T) {
 	}
 }
 
-// Several faults at both stores, again and again.
+// Both stores have several faults again and again.
 func TestRelay_FaultyStores(t *testing.T) {
 	t.Parallel()
 	for seed := range 20 {

@@ -24,8 +24,8 @@ const (
 	mail   = "mail"
 )
 
-// world is two stores in a bubble of virtual time, and what arrived in the order
-// in which it was handled at the target.
+// world is two stores in a bubble of virtual time, and the jobs that the target has
+// handled, in order.
 type world struct {
 	*testing.T
 	from, to broker.Broker
@@ -44,8 +44,8 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// backwards is a store which uses what the contract leaves open: reclaims answer
-// in any order, and released jobs have none.
+// backwards is a store that uses the freedom of the contract: reclaims return jobs
+// in any order, and released jobs do not keep theirs.
 func backwards(b broker.Broker) broker.Broker {
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		err := next(ctx)
@@ -68,8 +68,7 @@ func backwards(b broker.Broker) broker.Broker {
 	})
 }
 
-// put enqueues jobs into the outbox, a call for each five. Their IDs are key and
-// number.
+// put enqueues jobs into the outbox, five in a call. Their IDs are key and number.
 func (w *world) put(keys []string, n int) {
 	w.Helper()
 	var batch []broker.NewJob
@@ -119,7 +118,7 @@ func (w *world) serve(took time.Duration) {
 
 var discard = slog.New(slog.DiscardHandler)
 
-// relay makes a relay between two views of the stores.
+// relay returns a relay between two views of the stores.
 func (w *world) relay(from, to broker.Broker, change ...func(*Config)) *Relay {
 	w.Helper()
 	cfg := Config{From: from, FromQueue: outbox, To: to, ToQueue: mail, Logger: discard}
@@ -143,8 +142,8 @@ func (w *world) run(r *Relay) (stop func() error) {
 	return stop
 }
 
-// exactlyOnce checks that each job that was put arrived once, those of each key in
-// order, and that the source has nothing left.
+// exactlyOnce checks that each job arrived once, that those of each key arrived in
+// order, and that the source is empty.
 func (w *world) exactlyOnce(what string) {
 	w.Helper()
 	w.mu.Lock()
@@ -159,7 +158,7 @@ func (w *world) exactlyOnce(what string) {
 	}
 }
 
-// inOrder checks that IDs of one key rise.
+// inOrder checks that the IDs of each key rise.
 func inOrder(t testing.TB, what string, ids []string) {
 	t.Helper()
 	last := make(map[byte]string)
@@ -172,7 +171,7 @@ func inOrder(t testing.TB, what string, ids []string) {
 	}
 }
 
-// counts are the jobs of a queue by state, without zeros.
+// counts returns the numbers of jobs of a queue by state, without zeros.
 func (w *world) counts(b broker.Broker, queue string) map[broker.State]int64 {
 	w.Helper()
 	info := w.queue(b, queue)
@@ -196,7 +195,7 @@ func (w *world) queue(b broker.Broker, name string) (info broker.QueueInfo) {
 	return info
 }
 
-// find returns a job by its ID, or none.
+// find returns the job with an ID, or nil.
 func find(t testing.TB, b broker.Broker, queue, id string) *broker.Job {
 	t.Helper()
 	page, err := b.Find(t.Context(), broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true})
@@ -209,7 +208,7 @@ func find(t testing.TB, b broker.Broker, queue, id string) *broker.Job {
 	return &page.Jobs[0]
 }
 
-// pass lets time go by, and what it set off settle.
+// pass lets virtual time pass and waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

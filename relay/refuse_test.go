@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/handworker"
 )
 
-// strict is a store that takes no payload of more than 100 bytes.
+// strict is a store that refuses payloads of more than 100 bytes.
 func strict(b broker.Broker) broker.Broker {
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		req, enqueue := c.Request.(*broker.EnqueueRequest)
@@ -37,16 +37,16 @@ func strict(b broker.Broker) broker.Broker {
 	})
 }
 
-// What the target refuses for good is dead at the source, and others go on. What
-// an operator redrives is sent again.
+// A job that the target refuses for good is dead at the source; the others are
+// relayed. A job that an operator redrives is sent again.
 func TestRelay_RefusedJobsAreDeadAtTheSource(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
 		body := broker.Body{Type: "t", Priority: broker.PriorityNormal}
 		given, unique, large := body, body, body
 		given.GivenID, unique.Unique.Key, large.Payload = true, "u", make([]byte, 1000)
-		// At the target: a job with one of the IDs, and one that ran and is remembered;
-		// the holder of the unique key.
+		// The target has a job with one of the IDs, remembers another ID, and has the
+		// holder of the unique key.
 		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "there", Body: large}, broker.NewJob{Queue: mail, ID: "holder", Body: unique})
 		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "remembered", Body: given})
 		decide(t, w.to, broker.OpDelete, mail, "remembered")
@@ -70,8 +70,8 @@ func TestRelay_RefusedJobsAreDeadAtTheSource(t *testing.T) {
 			t.Error("a good job among refused ones did not arrive")
 		}
 
-		// The ID is remembered still: a redriven job that was refused is not taken for
-		// one that had arrived.
+		// The target still remembers the ID: the relay must not take a redriven job that
+		// was refused for one that had arrived.
 		decide(t, w.to, broker.OpDelete, mail, "holder")
 		for _, id := range []string{"key", "remembered"} {
 			decide(t, w.from, broker.OpRedrive, outbox, id)
@@ -103,8 +103,8 @@ func decide(t *testing.T, b broker.Broker, kind broker.OperationKind, queue, id 
 	}
 }
 
-// A relay that died may have sent a job. That another job has its ID at the target
-// is told from that all the same.
+// A relay that died may have sent a job. The next relay still notices that the job
+// with its ID at the target is another one.
 func TestRelay_AnotherJobWithTheIDOfOneThatWasPerhapsSent(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -124,8 +124,8 @@ func TestRelay_AnotherJobWithTheIDOfOneThatWasPerhapsSent(t *testing.T) {
 	})
 }
 
-// A job that somebody else gave back was perhaps sent before: that the target knows
-// it is no refusal.
+// A job that another worker crashed or released may have been sent before: it is
+// not refused if the target has it.
 func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -133,7 +133,7 @@ func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {
 		w.put(threeKeys, 3)
 		job := broker.NewJob{Queue: mail, ID: w.sent[0],
 			Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: "a", MaxRetries: 3, GivenID: true}}
-		accepted(t, w.to, job) // as a relay did that died then
+		accepted(t, w.to, job) // as if a relay had sent it and died
 		server := handworker.New(t, w.from, "server", outbox)
 		server.Settle(server.Claim(), broker.Crash(0, broker.Failure{Message: "its worker died"}))
 		if _, err := w.from.Retire(t.Context(), broker.RetireRequest{Worker: "server", Queues: []string{outbox}}); err != nil {
@@ -150,8 +150,8 @@ func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {
 	})
 }
 
-// What cannot be read here is dead if it is malformed, and waits for a newer relay
-// if a newer program wrote it.
+// An unreadable job is dead if it is malformed, and waits for a newer relay if a
+// newer program wrote it.
 func TestRelay_UnreadableJobs(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {

@@ -55,53 +55,54 @@ const minLease = 100 * time.Millisecond
 // Relay moves jobs while Run runs. Its methods may be called from any goroutine.
 type Relay struct {
 	cfg     Config
-	mark    string // which the relay that moves jobs holds
+	mark    string // name of the mark that the active relay holds
 	running atomic.Bool
 
 	mu    sync.Mutex
 	stats Stats
-	since time.Time // when the oldest job in hand was created, by this machine's clock
+	since time.Time // when the oldest held job was created, by this machine's clock
 }
 
-// Stats is what a relay has done since it was made.
+// Stats says what a relay has done since New, and what it does now.
 type Stats struct {
 	// Queue is the queue at the source.
 	Queue string
-	// Active says that this relay moves the queue's jobs now; it does not stand by.
+	// Active says that this relay moves the queue's jobs now and does not stand by.
 	Active bool
-	// Relayed counts jobs that are at the target, and no more to be moved.
+	// Relayed counts jobs that have arrived at the target and are completed at the
+	// source.
 	Relayed int64
 	// Refused counts jobs that the target refused for good, by reason: see Refusal.
 	Refused map[Refusal]int64
-	// Held is how many jobs the relay has in hand.
+	// Held is how many jobs the relay has claimed and not settled yet.
 	Held int
-	// Lag is the age of the oldest job in hand, since it was created; zero without
-	// one. That of a delayed job contains its delay.
+	// Lag is the time since the oldest held job was created, which includes the delay
+	// of a delayed job. Zero if the relay holds none.
 	Lag time.Duration
-	// Err is what the relay waits for: a store that is away, or a full queue. Nil
-	// while all goes well.
+	// Err is the error that keeps the relay waiting, such as an unavailable store or
+	// a full queue. Nil if there is none.
 	Err error
 }
 
-// Refusal is why a job is dead at the source. It is the Code of the job's last
-// error, too.
+// Refusal is the reason why a job is dead at the source. It is also the Code of the
+// job's last error.
 type Refusal string
 
-// Why the target refuses a job for good.
+// The reasons for which a target refuses a job for good.
 const (
-	// RefusedID: another job has the ID there, or had it and is remembered.
+	// RefusedID: another job has the ID there, or the target remembers it.
 	RefusedID Refusal = "relay_id_taken"
 	// RefusedKey: another job holds the unique key there.
 	RefusedKey Refusal = "relay_unique_key_held"
-	// RefusedInvalid: the store cannot take such a job: its payload is too large for
-	// this store, for example, or the store has no unique keys.
+	// RefusedInvalid: the target cannot take such a job. For example, its payload is
+	// too large there, or the target has no unique keys.
 	RefusedInvalid Refusal = "relay_invalid"
-	// RefusedUnreadable: its stored form cannot be read.
+	// RefusedUnreadable: the stored form of the job cannot be read.
 	RefusedUnreadable Refusal = "relay_unreadable"
 )
 
-// New makes a relay. An error names the field of cfg that is outside its limits.
-// It calls no store.
+// New returns a relay. An error names the field of cfg that is outside its limits.
+// New calls no store.
 func New(cfg Config) (*Relay, error) {
 	cfg.ToQueue = cmp.Or(cfg.ToQueue, cfg.FromQueue)
 	cfg.Batch, cfg.Lease = cmp.Or(cfg.Batch, broker.MaxClaim), cmp.Or(cfg.Lease, broker.DefaultLease)
@@ -133,7 +134,7 @@ func checkQueue(name string) error {
 	return cmp.Or(broker.CheckQueue(name), broker.CheckUnreserved(name))
 }
 
-// markOf names the mark of the relay that moves a queue's jobs.
+// markOf returns the name of the mark that the active relay of a queue holds.
 func markOf(queue string) string {
 	name := "jobs:relay:" + queue
 	if len(name) > broker.MaxNameLen {
@@ -142,16 +143,17 @@ func markOf(queue string) string {
 	return name
 }
 
-// ErrRunning says that Run runs already; make another Relay for a second one.
+// ErrRunning means that Run is already running; use another Relay for a second one.
 var ErrRunning = errors.New("jobs: the relay runs already")
 
-// Run moves jobs until ctx ends, or, with StopWhenEmpty, none is left. Then it
-// drains: it brings what it has in hand to the target, unless that is away, and
-// returns nil. What is left comes to another relay when the lease has run out.
+// Run moves jobs until ctx ends or, with StopWhenEmpty, none is left. Then it
+// drains: it sends the jobs that it holds to the target, if that is available, and
+// returns nil. If it has to leave jobs, another relay takes them over after the
+// lease.
 //
-// A store that is away is not a reason to return: Run waits for it, and goes on.
-// An error says what can never go well: ErrInvalid if the queue is its own
-// target, ErrClosed if a store was closed.
+// Run waits for a store that is unavailable. It returns an error only if going on
+// is pointless: ErrInvalid if the queue is its own target, ErrClosed if a store was
+// closed, ErrUnsupported if a store lacks what the relay needs.
 func (r *Relay) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -167,7 +169,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		case errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrClosed) || errors.Is(err, broker.ErrUnsupported):
 			return fmt.Errorf("jobs: relay of %s: %w", r.cfg.FromQueue, err)
 		}
-		if time.Since(began) > r.cfg.Lease { // it went well for a while
+		if time.Since(began) > r.cfg.Lease { // it worked for a while
 			attempt = 0
 		}
 		trouble.has(err)
@@ -177,7 +179,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// The pauses after calls that failed: they double.
+// Bounds of the pauses after failed calls, which double.
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 5 * time.Second
@@ -187,8 +189,8 @@ func pause(attempt int) time.Duration {
 	return sleep.Jitter(sleep.Doubled(pauseMin, attempt, pauseMax), 0.5)
 }
 
-// Extension has a server run the relay, from its start until it drains. The
-// server's own store need be neither of the two.
+// Extension makes a server run the relay, from its start until it drains. The
+// server may use a third store.
 func (r *Relay) Extension() jobs.Extension {
 	return jobs.Extension{Start: func(ctx context.Context) {
 		if err := r.Run(ctx); err != nil {
@@ -197,7 +199,7 @@ func (r *Relay) Extension() jobs.Extension {
 	}}
 }
 
-// Stats is what the relay has done, and what it does now.
+// Stats returns what the relay has done, and what it does now.
 func (r *Relay) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,12 +44,12 @@ func TestRelay_TakesAJobAlongWhole(t *testing.T) {
 	})
 }
 
-// Delayed jobs wait at the source, where they can be cancelled. The store need not
-// wake a claim that waits.
+// Delayed jobs wait at the source, where they can be cancelled. The relay moves them
+// in time even if the store does not wake a waiting claim.
 func TestRelay_MovesJobsWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
-		const delay = time.Hour + 31*time.Second // when no claim comes by chance
+		const delay = time.Hour + 31*time.Second // no claim happens to come at that time
 		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "later", Delay: delay,
 			Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
 		asleep := broker.Wrap(w.from, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
@@ -84,7 +84,7 @@ func TestRelay_StopsWhenEmpty(t *testing.T) {
 	})
 }
 
-// Where no server prunes the source, the relay does.
+// The relay prunes the source, since no server may do so.
 
 func TestRelay_PrunesTheSource(t *testing.T) {
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestRelay_PrunesTheSource(t *testing.T) {
 	})
 }
 
-// A server runs relays that its configuration has, also without a queue of the
+// A server runs the relays in its Extensions, also without a queue of the
 // framework.
 
 func TestRelay_InAServer(t *testing.T) {

@@ -10,17 +10,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// One call to the target has so many jobs, and so many bytes or one job: stores
-// carry out so much in one atomic step. A larger call would go in several, of
-// which a later one can succeed when an earlier one failed.
+// Bounds of one call to the target; a single job may exceed callBytes. Stores apply
+// a call of this size in one atomic step. They split a larger call, and then a later
+// part can succeed after an earlier one failed.
 const (
 	callJobs  = 500
 	callBytes = 2 << 20
 )
 
-// send offers what is in hand to the target, in order. What is decided goes to
-// done; what is to be offered again stays in hand, and the error says why. It
-// stops at the first call after which something stays.
+// send sends the batch to the target, in order. It moves decided jobs to done. Jobs
+// that must be sent again stay in the batch, and the error says why. It stops after
+// the first call that leaves jobs.
 func (t *term) send() error {
 	rest := t.batch
 	t.batch = nil
@@ -48,8 +48,8 @@ func sizeOf(j *broker.Job) int {
 	return size
 }
 
-// offer makes one call to the target and decides what becomes of each job. It
-// returns the jobs to offer again, and why.
+// offer makes one call to the target and decides each job. It returns the jobs to
+// send again, and why.
 func (t *term) offer(items []item) (kept []item, why error) {
 	req := broker.EnqueueRequest{Jobs: make([]broker.NewJob, 0, len(items))}
 	sent := make([]item, 0, len(items))
@@ -79,7 +79,7 @@ func (t *term) offer(items []item) (kept []item, why error) {
 		}
 		return sent, err
 	}
-	var again []item // sent before, perhaps: the target has a job of the ID
+	var again []item // jobs whose ID the target has, and that may have been sent before
 	for i, r := range receipts {
 		it := sent[i]
 		switch {
@@ -93,7 +93,7 @@ func (t *term) offer(items []item) (kept []item, why error) {
 			t.refuse(it.job, broker.ReasonSkipRetry, RefusedKey, r.Err)
 		case errors.Is(r.Err, broker.ErrTooLarge) || errors.Is(r.Err, broker.ErrInvalid) || errors.Is(r.Err, broker.ErrUnsupported):
 			t.refuse(it.job, broker.ReasonSkipRetry, RefusedInvalid, r.Err)
-		default: // the store is away, or the queue is full, or of a newer layout
+		default: // the store is unavailable, the queue is full, or the layout is newer
 			it.fresh = it.fresh && !broker.MayHaveApplied(r.Err)
 			kept, why = append(kept, it), r.Err
 		}
@@ -104,9 +104,9 @@ func (t *term) offer(items []item) (kept []item, why error) {
 	return kept, why
 }
 
-// compare decides about jobs whose IDs the target knows. They were relayed
-// before, unless the job there is another one. That its record is gone says
-// nothing: it has been done, or deleted.
+// compare decides jobs whose IDs the target knows. They were relayed before, unless
+// the target has a record that differs. A missing record means that the job there
+// was completed or deleted.
 func (t *term) compare(sent []item) error {
 	if len(sent) == 0 {
 		return nil
@@ -137,13 +137,13 @@ func (t *term) compare(sent []item) error {
 	return nil
 }
 
-// newerPause is how long a job waits that only a newer program can read.
+// newerPause is how long a job is snoozed that only a newer program can read.
 const newerPause = time.Minute
 
 // refusedPrefix begins the codes of refusals: see Refusal.
 const refusedPrefix = "relay_"
 
-// decide has the job's lease end with that outcome.
+// decide adds the outcome with which the job's lease is to end.
 func (t *term) decide(j *broker.Job, o broker.Outcome) {
 	t.done = append(t.done, broker.Settlement{Job: j, Outcome: o})
 }

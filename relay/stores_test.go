@@ -19,12 +19,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// soon is how long a test waits for what takes milliseconds.
+// soon bounds the wait for events that take milliseconds.
 const soon = time.Minute
 
-// What an application enqueues in its transactions arrives once and in order at
-// Redis, or, if they are rolled back, never; also while relays come and go, and
-// while the target is full.
+// Jobs that an application enqueues in transactions arrive at Redis once and in
+// order, or never if the transaction is rolled back; also while relays start and
+// stop, and while the target is full.
 func TestRelay_FromTransactionsToRedis(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -87,7 +87,7 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 		})
 	}
 	producing.Go(func() {
-		for range 3 { // one drains, and another comes
+		for range 3 { // one drains, and another starts
 			time.Sleep(300 * time.Millisecond)
 			stops[0]()
 			stops = append(stops[1:], starting())
@@ -103,7 +103,7 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 		}
 	}
 	producing.Wait()
-	for _, j := range worker.Complete(100, time.Second) { // what may come twice
+	for _, j := range worker.Complete(100, time.Second) { // jobs that arrived twice
 		arrived = append(arrived, string(j.Payload))
 	}
 	for _, stop := range stops {

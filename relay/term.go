@@ -16,10 +16,10 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// term is the time for which a relay moves jobs, under one worker ID. Whatever
-// leaves it open what the source did ends the term: a later one, of whichever
-// relay, then finds what was in hand. So there is one way to recover. But for the
-// heartbeat, one goroutine has it.
+// term is a period in which a relay moves jobs under one worker ID. It ends after
+// any call that the source may or may not have applied. A later term, of this or
+// another relay, then takes over the held jobs, so that there is one way to recover.
+// Except for the heartbeat, a term belongs to one goroutine.
 type term struct {
 	*Relay
 	worker string
@@ -29,23 +29,23 @@ type term struct {
 	lose  context.CancelCauseFunc
 
 	number  int64               // of the last settle
-	batch   []item              // in hand, in the order in which to send
-	done    []broker.Settlement // decided, and to be settled
+	batch   []item              // held jobs, in the order in which to send them
+	done    []broker.Settlement // decided, to be settled
 	idle    bool                // the last claim found nothing
-	nextDue time.Duration       // until a job is due, when idle; zero when none is known
-	offset  time.Duration       // of the source's clock
+	nextDue time.Duration       // time until a job is due, if idle; zero if none is known
+	offset  time.Duration       // how far the source's clock is ahead
 	target  *trouble
-	refused int   // of the last call
-	refusal []any // about the first of them, for the log
+	refused int   // how many jobs the last call refused
+	refusal []any // log attributes of the first of them
 
-	cancels sync.Map // IDs of jobs in hand that somebody has asked to cancel
+	cancels sync.Map // IDs of held jobs whose cancellation was requested
 }
 
-// item is a job in hand.
+// item is a held job.
 type item struct {
 	job *broker.Job
-	// fresh says that nobody can have sent it to the target before. Then a job of
-	// its ID there is another one.
+	// fresh says that no relay can have sent it before. Then a job with its ID at the
+	// target is another job.
 	fresh bool
 }
 
@@ -57,8 +57,8 @@ var (
 // callTimeout bounds each call. An enqueue of a batch takes some 20 ms.
 const callTimeout = 10 * time.Second
 
-// lead waits until no other relay moves the jobs, and then moves them, which ends
-// the trouble. It returns nil when ctx has ended or there is nothing left to do.
+// lead waits until no other relay moves the jobs, ends the trouble, and moves them.
+// It returns nil when ctx has ended or, with StopWhenEmpty, no job is left.
 func (r *Relay) lead(ctx context.Context, trouble *trouble) error {
 	if err := r.apart(ctx); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Relay) lead(ctx context.Context, trouble *trouble) error {
 		return err
 	}
 	t.alive, t.lose = context.WithCancelCause(context.WithoutCancel(ctx))
-	both, cancel := context.WithCancel(t.alive) // waits end by either
+	both, cancel := context.WithCancel(t.alive) // ends with ctx or the term
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 
@@ -103,7 +103,7 @@ func (r *Relay) active(is bool) {
 	r.stats.Active, r.stats.Held, r.since, r.stats.Err = is, 0, time.Time{}, nil
 }
 
-// holding shows in Stats what is in hand.
+// holding updates Stats with the jobs that the relay holds.
 func (t *term) holding() {
 	var oldest time.Time
 	for _, it := range t.batch {
@@ -119,8 +119,8 @@ func (t *term) holding() {
 	t.stats.Held, t.since = len(t.batch), oldest
 }
 
-// elect waits until this relay holds the mark. The mark says who is to move jobs;
-// that nobody else does, inherit makes sure.
+// elect waits until this relay holds the mark. The mark selects the relay that moves
+// jobs; inherit ensures that no other does.
 func (t *term) elect(ctx context.Context) error {
 	for {
 		mark, err := call(ctx, t.cfg.From.Mark, t.marking(broker.MarkTake))
@@ -137,7 +137,7 @@ func (t *term) elect(ctx context.Context) error {
 	}
 }
 
-// marking is a request about the mark.
+// marking returns a request about the mark.
 func (t *term) marking(action broker.MarkAction) broker.MarkRequest {
 	return broker.MarkRequest{Action: action, Name: t.mark, Owner: t.worker, Fence: t.fence, TTL: t.cfg.Lease}
 }
@@ -154,8 +154,8 @@ func (t *term) register() error {
 	return err
 }
 
-// heartbeat keeps the worker and the mark, until the term is over or one of them
-// is lost.
+// heartbeat renews the worker and the mark until the term ends or one of them is
+// lost.
 func (t *term) heartbeat() {
 	renewed := time.Now()
 	for wait := t.cfg.Lease / 3; sleep.For(t.alive, wait) == nil; {
@@ -175,7 +175,7 @@ func (t *term) heartbeat() {
 }
 
 func (t *term) renew() error {
-	ctx, cancel := context.WithTimeout(t.alive, t.cfg.Lease/3) // which leaves time for another attempt
+	ctx, cancel := context.WithTimeout(t.alive, t.cfg.Lease/3) // leaves time for another attempt
 	defer cancel()
 	reply, err := call(ctx, t.cfg.From.Renew, broker.RenewRequest{Worker: t.worker, Queues: []string{t.cfg.FromQueue}, Lease: t.cfg.Lease})
 	if err != nil {
@@ -191,7 +191,8 @@ func (t *term) renew() error {
 	return err
 }
 
-// prune removes what has lapsed at the source: perhaps no server has the queue.
+// prune removes records at the source whose retention is over, since the queue may
+// have no server that does.
 func (t *term) prune() {
 	const every = time.Minute
 	for sleep.For(t.alive, sleep.Jitter(every, 0.5)) == nil {
@@ -204,10 +205,10 @@ func (t *term) prune() {
 	}
 }
 
-// inherit waits until no other worker can claim from the queue, and takes over
-// what they held. The workers are listed before the reclaim: one that is not
-// among them has run out or ended, and after the reclaim it is ended for
-// certain, so that even a claim which is under way gets nothing.
+// inherit waits until no other worker can claim from the queue, and takes over the
+// jobs that they held. It lists the workers before the reclaim: the leases of one
+// that is not listed have run out, or it has ended. After the reclaim it has surely
+// ended, so that even a claim that is under way gets no job.
 func (t *term) inherit(ctx context.Context) error {
 	trouble := t.trouble("jobs: the relay waits for other workers of its queue")
 	for began := time.Now(); ; {
@@ -228,7 +229,7 @@ func (t *term) inherit(ctx context.Context) error {
 		if time.Since(began) > 2*t.cfg.Lease {
 			trouble.has(fmt.Errorf("%w: %s", errOther, others[0].ID))
 		}
-		left := time.Duration(0) // until they have run out
+		left := time.Duration(0) // until the leases of all have run out
 		for _, w := range others {
 			left = max(left, w.Until.Sub(reply.Now))
 		}
@@ -237,14 +238,14 @@ func (t *term) inherit(ctx context.Context) error {
 		}
 	}
 	trouble.over()
-	// The answers of a reclaim are in no order.
+	// Reclaim returns jobs in no particular order.
 	slices.SortStableFunc(t.batch, func(a, b item) int {
 		return cmp.Or(a.job.CreatedAt.Compare(b.job.CreatedAt), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	return nil
 }
 
-// reclaim takes over the jobs of workers that ran out.
+// reclaim takes over the jobs of workers whose leases ran out.
 func (t *term) reclaim(ctx context.Context) error {
 	for more := true; more; {
 		reply, err := call(t.alive, t.cfg.From.Reclaim, broker.ReclaimRequest{Worker: t.worker, Queues: []string{t.cfg.FromQueue},
@@ -256,7 +257,7 @@ func (t *term) reclaim(ctx context.Context) error {
 			t.batch = append(t.batch, item{job: &reply.Jobs[i]})
 		}
 		t.clock(reply.Now)
-		if more = reply.More; more && len(reply.Jobs) == 0 { // somebody is at work on the rest
+		if more = reply.More; more && len(reply.Jobs) == 0 { // another process is reclaiming the rest
 			if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
 				return err
 			}
@@ -265,15 +266,15 @@ func (t *term) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// clock notes the time of the source.
+// clock remembers how far the source's clock is ahead.
 func (t *term) clock(now time.Time) {
 	if !now.IsZero() {
 		t.offset = time.Until(now)
 	}
 }
 
-// end gives the worker and the mark back. A worker that holds jobs is left to run
-// out: to release them would put them back in no order.
+// end retires the worker and drops the mark. If the worker holds jobs, end lets its
+// lease run out instead: releasing the jobs would not keep their order.
 func (t *term) end() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.alive), 2*time.Second)
 	defer cancel()
@@ -290,8 +291,8 @@ func (t *term) end() {
 	}
 }
 
-// holds reports whether the source counts jobs as this worker's, those of a claim
-// whose answer was lost too.
+// holds reports whether this worker has leases at the source, including those of a
+// claim whose answer was lost.
 func (t *term) holds(ctx context.Context) (bool, error) {
 	q := broker.Query{Queue: t.cfg.FromQueue, Worker: t.worker, NoPayload: true}
 	for {

@@ -6,14 +6,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// How often a relay tells that it cannot go on: at once, and then ever less
-// often.
+// Bounds of the time between two logs of one trouble. The first is logged at once;
+// the others are as far apart as the trouble has lasted.
 const (
 	toldAgain    = 10 * time.Second
 	toldAgainMax = 10 * time.Minute
 )
 
-// trouble is a row of failures of one kind. It belongs to one goroutine.
+// trouble is a series of failures of one kind. It belongs to one goroutine.
 type trouble struct {
 	*Relay
 	text        string
@@ -46,7 +46,7 @@ func (t *trouble) has(err error) {
 		"lasting", now.Sub(t.since).Round(time.Millisecond))
 }
 
-// over ends the row.
+// over ends the series.
 func (t *trouble) over() {
 	if t.failures == 0 {
 		return

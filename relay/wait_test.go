@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/handworker"
 )
 
-// Of several relays one moves jobs. It is followed by another when it drains,
-// almost at once, and when it is cut off, after its lease.
+// Of several relays one moves jobs. Another takes over almost at once when it
+// drains, and after its lease when it is cut off.
 func TestRelay_OneMovesJobsAndOthersStandBy(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -96,7 +96,7 @@ func TestRelay_FullTarget(t *testing.T) {
 	})
 }
 
-// A batch goes in several calls. If one leaves jobs, those behind it wait.
+// A batch is sent in several calls. If one leaves jobs, those after it wait.
 func TestRelay_ALaterCallOvertakesNone(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -138,7 +138,7 @@ func TestRelay_TargetAway(t *testing.T) {
 	})
 }
 
-// The source does not settle one of the jobs, and says so.
+// The source fails to settle one of the jobs.
 func TestRelay_AJobThatWasNotSettledIsSettledLater(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
@@ -167,7 +167,7 @@ func TestRelay_AJobThatWasNotSettledIsSettledLater(t *testing.T) {
 	})
 }
 
-// A drain finishes what is in hand. The next relay need not wait.
+// A drain finishes the held jobs. The next relay need not wait.
 func TestRelay_Drain(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {

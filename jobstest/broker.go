@@ -14,15 +14,15 @@ import (
 )
 
 // Broker is a broker in memory for one test. It is a broker.Broker: give it to the
-// clients and servers of the code under test. It remembers what was enqueued, and
-// what was refused, for [Enqueued] to tell. Any number of goroutines can use it.
+// clients and servers of the code under test. It remembers for [Enqueued] which jobs
+// were enqueued and which were refused. It is safe for concurrent use.
 type Broker struct {
-	broker.Broker // with faults: what the code under test has
+	broker.Broker // with faults, for the code under test
 
 	t      testing.TB
 	store  *membroker.Store
 	handle *membroker.Broker
-	plain  broker.Broker // the handle, with what is enqueued noted, and without faults: what helpers look through
+	plain  broker.Broker // the handle with the log and without faults, for helpers
 	log    *enqueueLog
 	faults *faults
 
@@ -31,8 +31,8 @@ type Broker struct {
 	open   []*Tx
 }
 
-// New makes an empty broker for a test, and closes it when the test is over. Each
-// test, each subtest and each parallel test has its own.
+// New returns an empty broker and closes it when the test ends. Make one for each
+// test and subtest that needs a broker of its own.
 func New(t testing.TB) *Broker {
 	t.Helper()
 	b := &Broker{t: t, store: membroker.NewStore(), log: newEnqueueLog(), faults: newFaults()}
@@ -49,8 +49,8 @@ func New(t testing.TB) *Broker {
 	return b
 }
 
-// Client is a client of the broker with the zero ClientConfig, which is closed when
-// the test is over. It is the same one each time.
+// Client returns a client of the broker with the zero ClientConfig. It is the same
+// one each time, and closed when the test ends.
 func (b *Broker) Client() *jobs.Client {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *Broker) Client() *jobs.Client {
 	return b.client
 }
 
-// Now is the time by the store's clock.
+// Now returns the time by the store's clock.
 func (b *Broker) Now() time.Time {
 	now, err := b.plain.Ping(context.Background())
 	if err != nil {
@@ -70,10 +70,9 @@ func (b *Broker) Now() time.Time {
 	return now
 }
 
-// Advance lets d pass by the store's clock: delayed jobs and retries that are due by
-// then can be claimed, leases and unique windows end. In a testing/synctest bubble
-// it sleeps for d; elsewhere it advances the store's clock, and time.Now does not
-// change.
+// Advance lets d pass by the store's clock: delayed jobs and retries become due,
+// leases and unique windows end. In a testing/synctest bubble it sleeps for d;
+// elsewhere it advances the store's clock, and time.Now does not change.
 func (b *Broker) Advance(d time.Duration) { b.advance(d, inBubble()) }
 
 func (b *Broker) advance(d time.Duration, bubble bool) {
@@ -84,8 +83,9 @@ func (b *Broker) advance(d time.Duration, bubble bool) {
 	b.store.Advance(d)
 }
 
-// inBubble reports whether its goroutine is in a testing/synctest bubble. Traces of
-// goroutines say so; if they should cease to, the store's clock is put ahead there too.
+// inBubble reports whether its goroutine is in a testing/synctest bubble. It reads
+// that from the stack trace; if Go ceases to print it there, Advance advances the
+// store's clock in bubbles, too.
 func inBubble() bool {
 	buf := make([]byte, 128)
 	header, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), "\n")

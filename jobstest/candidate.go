@@ -12,17 +12,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// candidate is a job that was enqueued, as it is now, or as it was when no record of
-// it is left.
+// candidate is a job that was enqueued: its record or, if that is gone, the job as it
+// was enqueued.
 type candidate struct {
 	job     broker.Job
-	asked   *entry // nil if another broker than ours has it
-	gone    bool   // job is what was enqueued
-	refused bool   // so it never was a job
+	asked   *entry // nil with another broker than a Broker
+	gone    bool   // no record is left, job is as it was enqueued
+	refused bool   // it was refused and never became a job
 }
 
-// candidates are the jobs of all queues and states, in the order in which they were
-// enqueued, and after them what was refused.
+// candidates returns the jobs of all queues and states, in the order in which they
+// were enqueued, and the refused ones.
 func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 	t.Helper()
 	var log *enqueueLog
@@ -80,7 +80,7 @@ func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 	return append(stored, others...), refused
 }
 
-// record is the job that an enqueue asked for.
+// record returns the job as it was enqueued.
 func (e *entry) record() broker.Job {
 	j := broker.Job{Queue: e.job.Queue, ID: e.job.ID, Body: e.job.Body, CreatedAt: e.at, RunAt: e.job.RunAt}
 	if e.job.Delay > 0 {
@@ -89,7 +89,7 @@ func (e *entry) record() broker.Job {
 	return j
 }
 
-// everything lists the jobs of all queues that are not the framework's own.
+// everything lists the jobs of all queues but the reserved ones.
 func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
 	ctx := t.Context()
 	reply, err := b.Queues(ctx, broker.QueuesRequest{})
@@ -109,7 +109,7 @@ func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
 					return nil, err
 				}
 				for i := range page.Jobs {
-					if at := (name{page.Jobs[i].Queue, page.Jobs[i].ID}); !seen[at] { // it may have changed its state meanwhile
+					if at := (name{page.Jobs[i].Queue, page.Jobs[i].ID}); !seen[at] { // its state may have changed between the queries
 						seen[at] = true
 						all = append(all, page.Jobs[i])
 					}
@@ -123,8 +123,8 @@ func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
 	return all, nil
 }
 
-// due is when the job was to run, counted from the time of its enqueue if it was
-// given as a delay, or else a point in time; both are zero for a job to run at once.
+// due returns when the job was to run, as its enqueue said it: a delay or a time.
+// Both are zero for a job without them.
 func (c *candidate) due() (delay time.Duration, at time.Time) {
 	if c.asked != nil {
 		return c.asked.job.Delay, c.asked.job.RunAt
@@ -132,7 +132,8 @@ func (c *candidate) due() (delay time.Duration, at time.Time) {
 	return 0, c.job.RunAt
 }
 
-// where says in words where a job is: `in queue "mail", scheduled, due in 1h0m0s`.
+// where describes the queue and the state of a job, such as
+// `in queue "mail", scheduled, due in 1h0m0s`.
 func (c *candidate) where(now time.Time) string {
 	j := &c.job
 	words := []string{fmt.Sprintf("in queue %q", j.Queue)}
@@ -177,7 +178,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// shorten cuts a text that would hide the rest.
+// shorten cuts a text that has more than max bytes.
 func shorten(s string, max int) string {
 	if len(s) <= max {
 		return s

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// difference is one field that is not as it should be.
+// difference is one field that differs from the wanted value.
 type difference struct{ field, want, got string }
 
 func (d difference) String() string {
@@ -21,14 +21,14 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", d.field, d.want, d.got)
 }
 
-// diff lists the fields in which two values of one type differ. With some, fields
-// that are zero in want are not compared.
+// differ lists the fields in which two values of one type differ. With some, it
+// ignores fields that are zero in want.
 type differ struct {
 	some bool
 	out  []difference
 }
 
-const maxDepth = 64 // of what is compared field by field; a cycle ends there
+const maxDepth = 64 // of field by field comparison; ends cycles
 
 func (d *differ) values(path string, want, got reflect.Value, depth int) {
 	if !want.IsValid() || !got.IsValid() {
@@ -86,8 +86,8 @@ func (d *differ) values(path string, want, got reflect.Value, depth int) {
 	}
 }
 
-// compareWhole compares values that have no fields to show: bytes, and types that know
-// themselves when two are equal, or show nothing of themselves, such as time.Time.
+// compareWhole compares values that are not compared field by field: bytes, types
+// with a method Equal, and structs without exported fields.
 func compareWhole(want, got reflect.Value) (same, whole bool) {
 	if !want.CanInterface() || !got.CanInterface() {
 		return false, false
@@ -144,7 +144,7 @@ func join(path, field string) string { return path + "." + field }
 
 const maxShown = 80 // bytes of a value in a line of a message
 
-// around cuts two texts, if they are long, to where they begin to differ.
+// around cuts two long texts to the part in which they begin to differ.
 func around(a, b string) (string, string) {
 	if len(a) <= maxShown && len(b) <= maxShown {
 		return a, b
@@ -168,7 +168,7 @@ func window(s string, from int) string {
 	return shorten(cut, maxShown)
 }
 
-// show is a value as a person writes it.
+// show formats a value for people.
 func show(v reflect.Value) string {
 	if !v.IsValid() {
 		return "none"

@@ -23,20 +23,20 @@ func (f drainFunc) drain(d *drain) { f(d) }
 
 func (cfg Config) drain(d *drain) { d.cfg = jobs.Config(cfg) }
 
-// Ahead lets d pass by the store's clock, and runs what becomes due in that time,
-// each job at its time: delayed jobs, retries, ticks of schedules.
+// Ahead lets d pass by the store's clock, and runs the delayed jobs, retries and ticks
+// of schedules that become due in that time, each at its time.
 func Ahead(d time.Duration) DrainOption {
 	return drainFunc(func(dr *drain) { dr.ahead, dr.whole = d, false })
 }
 
 // Everything lets time pass by the store's clock until no job is left: delayed jobs
-// run, and retries run until they succeed or are dead. It does not wait for two
-// things, for which Ahead is meant: the ticks of schedules, which never end, and a
-// workflow in which nothing has happened for a day, because it waits for a signal.
+// run, and failed jobs are retried until they complete or are dead. It does not wait
+// for ticks of schedules, which never end, or for a workflow in which nothing has
+// happened for a day, such as one that waits for a signal. Use Ahead for these.
 func Everything() DrainOption { return drainFunc(func(d *drain) { d.whole = true }) }
 
-// Limit ends the test when Drain has started n runs. The default is 10000, which a
-// job that enqueues itself reaches soon.
+// Limit makes the test fail when Drain has started n runs. The default is 10000, which
+// a job that enqueues itself reaches soon.
 func Limit(n int) DrainOption { return drainFunc(func(d *drain) { d.limit = n }) }
 
 // NoFailures makes the test fail if a run fails, even if a later one succeeds.
@@ -44,20 +44,20 @@ func NoFailures() DrainOption { return drainFunc(func(d *drain) { d.noFailures =
 
 const (
 	defaultLimit = 10_000
-	maxSteps     = 1_000_000      // runs of jobs of the framework included
-	quietFor     = 24 * time.Hour // after which Everything does not wait for a workflow
+	maxSteps     = 1_000_000      // bounds all runs, including those of the framework's jobs
+	quietFor     = 24 * time.Hour // how long Everything waits for an idle workflow
 )
 
 // Report says what Drain ran.
 type Report struct {
-	Runs      int // of the application's handlers; the others say how they ended
+	Runs      int // runs of the application's handlers; the next fields say how they ended
 	Completed int
 	Retried   int // after a failure
 	Snoozed   int
 	Dead      int // also if their deadline passed
 	Cancelled int
-	Lost      int // the lease was lost meanwhile, or the job was released: it runs again
-	// Passed is how far the store's clock was put ahead.
+	Lost      int // the lease was lost, or the job was released: it runs again
+	// Passed is how far the store's clock was advanced.
 	Passed time.Duration
 	// Failures are the runs that failed, in order.
 	Failures []Failure
@@ -70,23 +70,23 @@ type Failure struct {
 	Outcome         string // jobs.EndedRetried, jobs.EndedDead, …
 	Class           string // see jobs.Classification
 	Message         string
-	Stack           string // of a panic
+	Stack           string // after a panic
 }
 
-// String is a line: `email:welcome 01J… (attempt 0) retried: connection refused`.
+// String returns a line such as `email:welcome 01J… (attempt 0) retried: connection refused`.
 func (f Failure) String() string {
 	return fmt.Sprintf("%s %s (attempt %d) %s: %s", f.Type, f.ID, f.Attempt, f.Outcome, f.Message)
 }
 
-// Drain runs the jobs of the broker with h until none is due, in the goroutines of
-// the test, one after the other, and returns what it ran: also jobs that these
-// enqueue, batches of HandleMany, and, with the extensions in Config, schedules and
-// workflows. Each job takes the way that it takes in a server, with its middleware
-// and retry policies. A job that fails is retried later; Ahead and Everything let that
-// time pass. A job that panics fails, as in production.
+// Drain runs the jobs of the broker with h until none is due, one after the other,
+// and returns what it ran. It also runs jobs that these enqueue, batches of
+// HandleMany, and, with the extensions in Config, schedules and workflows. Each job
+// runs as in a server, with its middleware and retry policies. A job that fails is
+// retried later; Ahead and Everything let that time pass. A job that panics fails, as
+// in production.
 //
-// The order is that of a server which handles one job at a time. Drain ends the test
-// if there is no end, see Limit. Calls of it cannot overlap.
+// The order is that of a server that handles one job at a time. Drain fails the test
+// if there is no end, see Limit. Calls of Drain must not overlap.
 func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
 	t.Helper()
 	d := &drain{t: t, b: b, h: h, limit: defaultLimit, bubble: inBubble()}
@@ -116,15 +116,15 @@ type drain struct {
 	noFailures bool
 	bubble     bool
 
-	queues map[string]int // that are served
+	queues map[string]int // the served queues
 	runner inline.Runner
 	steps  int
-	active time.Time // when an application's job ran last
+	active time.Time // when a job of the application ran last
 	report Report
 	counts map[string]int // runs, by type
 }
 
-// run runs what is due, and lets time pass to what comes next.
+// run runs the due jobs and advances the clock to the next ones.
 func (d *drain) run(began time.Time) {
 	d.t.Helper()
 	d.active, d.counts = began, make(map[string]int)
@@ -153,7 +153,7 @@ func (d *drain) run(began time.Time) {
 	}
 }
 
-// serve makes a server of all queues, unless there is one, and reports whether it did.
+// serve starts a server of all queues, unless there is one, and reports whether it did.
 func (d *drain) serve() (grown bool) {
 	d.t.Helper()
 	queues := d.cfg.Queues
@@ -187,7 +187,7 @@ func (d *drain) serve() (grown bool) {
 	return true
 }
 
-// step runs what is due now, and reports whether the test goes on.
+// step runs the jobs that are due now, and reports whether the test goes on.
 func (d *drain) step() bool {
 	d.t.Helper()
 	failed := d.t.Failed()
@@ -200,7 +200,7 @@ func (d *drain) step() bool {
 			d.t.Fatalf("jobstest: Drain: the broker failed: %v", err)
 			return false
 		case d.t.Failed() && !failed:
-			d.t.FailNow() // as the handler would have, in the goroutine of the test
+			d.t.FailNow() // on behalf of the handler, in the goroutine of the test
 			return false
 		case d.report.Runs >= d.limit || d.steps >= maxSteps:
 			d.t.Fatalf("Drain began %s and there is no end. Is there a job that enqueues itself, or one that is always snoozed?"+
@@ -228,11 +228,11 @@ func (d *drain) next(began time.Time) (next time.Time, ok bool) {
 			next = due
 		}
 	}
-	waits := false // a job, in a queue that is not paused
+	waits := false // whether a job waits in a queue that is not paused
 	for _, q := range d.look(d.runner.Queues()) {
 		waits = waits || !q.Policy.Paused &&
 			q.Counts[broker.StatePending]+q.Counts[broker.StateScheduled]+q.Counts[broker.StateRetry] > 0
-		for _, w := range q.Workers { // whose jobs are taken over when its lease runs out
+		for _, w := range q.Workers { // the server reclaims a worker's jobs when its lease runs out
 			if w.Held > 0 {
 				at(w.Until, true)
 			}
@@ -261,7 +261,7 @@ func (d *drain) look(names []string) []broker.QueueInfo {
 	return reply.Queues
 }
 
-// tellUnserved notes queues that have jobs and are not among those of Config.
+// tellUnserved logs queues that have jobs and are not among those of Config.
 func (d *drain) tellUnserved() {
 	d.t.Helper()
 	served := d.runner.Queues()
@@ -272,7 +272,7 @@ func (d *drain) tellUnserved() {
 	}
 }
 
-// settled counts what a server settled of the application's jobs.
+// settled counts the outcomes of the application's jobs.
 func (d *drain) settled(e jobs.SettleEvent) {
 	for i, v := range e.Verdicts {
 		o, j := e.Items[i].Outcome, e.Items[i].Job
@@ -326,7 +326,7 @@ func indentStack(stack string) string {
 	return "\n    " + strings.ReplaceAll(strings.TrimSpace(stack), "\n", "\n    ")
 }
 
-// byType lists which types ran most.
+// byType lists the types that ran most.
 func (d *drain) byType() string {
 	var types []string
 	for typ := range d.counts {

@@ -16,7 +16,7 @@ func nothing[T any](context.Context, T, *jobs.Job) error { return nil }
 
 var errFlaky = errors.New("no luck")
 
-// everywhere runs a test outside of a testing/synctest bubble, and inside of one.
+// everywhere runs a test both outside and inside of a testing/synctest bubble.
 func everywhere(t *testing.T, f func(t *testing.T)) {
 	t.Run("outside", func(t *testing.T) { t.Parallel(); f(t) })
 	t.Run("bubble", func(t *testing.T) { t.Parallel(); synctest.Test(t, f) })

@@ -12,19 +12,19 @@ import (
 )
 
 // Job is a job that a helper found, with its arguments. ID, Queue, State, RunAt and
-// what else a job has are as they are now; if no record of it is left, as it was
-// enqueued, with the state in which it ended.
+// the other fields are as they are now. If no record of the job is left, they are as
+// it was enqueued, with the state in which it ended.
 type Job[T any] struct {
 	broker.Job
 	Args T
 }
 
 // Enqueued expects exactly one job of the definition's type that matches, in any
-// queue and state, and returns it. Otherwise the test ends with a message that shows
-// the nearest jobs and their differences, or what was refused and why.
+// queue and state, and returns it. Otherwise it ends the test with a message that
+// shows the nearest jobs and their differences, or the refused tasks and why.
 //
-// b is the test's broker, or any other one. With the broker of a real store,
-// finished jobs without a record and refused tasks are not known.
+// b is the test's broker, or any other one. With the broker of a real store, jobs
+// whose record is gone and refused tasks are not found.
 func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
@@ -38,8 +38,8 @@ func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], matc
 	return found(def, l.matching[0])
 }
 
-// AllEnqueued returns the jobs of the definition's type that match, in whatever queue
-// and state, in the order in which they were enqueued. It makes no assertion.
+// AllEnqueued returns the jobs of the definition's type that match, in any queue and
+// state, in the order in which they were enqueued. It asserts nothing.
 func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) []Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
@@ -63,7 +63,7 @@ func NotEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], m
 	}
 }
 
-// Raw is a definition of tasks whose payload is bytes, as NewTask makes them.
+// Raw returns a definition of tasks whose payload is bytes, as NewTask makes them.
 func Raw(typ string) jobs.Definition[[]byte] { return jobs.Define[[]byte](typ).WithCodec(rawCodec{}) }
 
 type rawCodec struct{}
@@ -75,19 +75,19 @@ func (rawCodec) Decode(payload []byte, args any) error {
 	return nil
 }
 
-// looked is what there is, beside what is wanted.
+// looked holds what was found and what was wanted.
 type looked struct {
 	matching []*candidate
 	wanted   *matching
-	others   []*candidate // of the type, that do not match
-	refused  []*candidate // of the type
+	others   []*candidate // jobs of the type that do not match
+	refused  []*candidate // refused tasks of the type
 	types    map[string]int
-	order    []string // of types, as they were first enqueued
+	order    []string // types in the order of their first job
 	t        testing.TB
 	b        broker.Broker
 }
 
-// look compares all jobs with what is wanted. It returns nil after the test failed.
+// look compares all jobs with what is wanted. It returns nil if the test has failed.
 func look[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match []Match) *looked {
 	t.Helper()
 	l := &looked{t: t, b: b, types: make(map[string]int)}
@@ -117,7 +117,7 @@ func look[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match []
 	return l
 }
 
-// describe is what matches need of a definition.
+// describe returns what matches need of a definition.
 func describe[T any](def jobs.Definition[T]) definition {
 	return definition{typ: def.Type(), args: reflect.TypeFor[T](),
 		recode: func(args any) (any, error) {
@@ -136,7 +136,8 @@ func describe[T any](def jobs.Definition[T]) definition {
 		}}
 }
 
-// found is a candidate that matches, whose payload can therefore be decoded.
+// found returns the job of a matching candidate. Its payload can be decoded, since it
+// matches.
 func found[T any](def jobs.Definition[T], c *candidate) Job[T] {
 	args, _ := def.Decode(c.job.Payload)
 	return Job[T]{Job: c.job, Args: args}
@@ -148,7 +149,7 @@ type Expected struct {
 	look func(t testing.TB, b broker.Broker) *looked
 }
 
-// Expect is a job of the definition's type that matches.
+// Expect expects a job of the definition's type that matches.
 func Expect[T any](def jobs.Definition[T], match ...Match) Expected {
 	return Expected{def.Type(), func(t testing.TB, b broker.Broker) *looked {
 		t.Helper()
@@ -190,7 +191,7 @@ func EnqueuedInOrder(t testing.TB, b broker.Broker, want ...Expected) {
 	}
 }
 
-// compare says in a line whether a job is the one that is expected.
+// compare says in one line whether a job is the expected one.
 func (e Expected) compare(t testing.TB, b broker.Broker, c *candidate) (line string, ok bool) {
 	if c.job.Type != e.typ {
 		return fmt.Sprintf("want %s, got %s %s", e.typ, c.job.Type, c.payload()), false
@@ -210,10 +211,10 @@ func (e Expected) compare(t testing.TB, b broker.Broker, c *candidate) (line str
 	return line[:len(line)-1], false
 }
 
-// payload is a job's payload in a line, as text.
+// payload returns a job's payload as text for one line.
 func (c *candidate) payload() string { return shorten(show(reflect.ValueOf(c.job.Payload)), maxShown) }
 
-// now is the time by a broker's clock.
+// now returns the time by a broker's clock.
 func now(b broker.Broker) time.Time {
 	if own, ok := b.(*Broker); ok {
 		b = own.plain

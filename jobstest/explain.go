@@ -11,7 +11,7 @@ import (
 
 const (
 	maxNearest     = 3 // jobs that a message shows
-	maxDifferences = 8 // of each
+	maxDifferences = 8 // for each job
 )
 
 // wantOne explains why there is not exactly one job.
@@ -41,7 +41,7 @@ func (l *looked) wantOne() string {
 	return text.String()
 }
 
-// wantNone shows the jobs that there should not be.
+// wantNone shows the jobs that should not exist.
 func (l *looked) wantNone() string {
 	var text strings.Builder
 	n := len(l.matching)
@@ -60,7 +60,7 @@ func (l *looked) wantNone() string {
 	return text.String()
 }
 
-// list is what is wanted, a line each.
+// list lists the criteria, one on each line.
 func (m *matching) list() string {
 	var lines []string
 	for _, c := range m.criteria {
@@ -105,7 +105,7 @@ func more(text *strings.Builder, n int) {
 	}
 }
 
-// refusals shows the tasks of the type that no store took.
+// refusals shows the refused tasks of the type.
 func (l *looked) refusals(text *strings.Builder) {
 	for i, c := range l.refused {
 		if i == maxNearest {
@@ -122,7 +122,7 @@ func (l *looked) refusals(text *strings.Builder) {
 	}
 }
 
-// why says why a task was refused.
+// why returns why a task was refused.
 func (l *looked) why(c *candidate) string {
 	e := c.asked
 	if !errors.Is(e.refused, broker.ErrDuplicate) {
@@ -158,7 +158,7 @@ func (l *looked) elsewhere(text *strings.Builder) {
 	}
 }
 
-// args are a job's arguments in words.
+// args describes a job's arguments.
 func (c *candidate) args() string { return "payload " + c.payload() }
 
 func indent(lines []string) string {

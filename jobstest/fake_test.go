@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fakeT is a test of an application that may fail, and what a person then reads.
+// fakeT is a test of an application that may fail. It records the messages.
 type fakeT struct {
 	testing.TB
 	ctx context.Context
@@ -69,7 +69,7 @@ func (f *fakeT) Errorf(format string, args ...any) { f.say(fmt.Sprintf(format, a
 func (f *fakeT) Fatal(args ...any)                 { f.Error(args...); runtime.Goexit() }
 func (f *fakeT) Fatalf(format string, args ...any) { f.Errorf(format, args...); runtime.Goexit() }
 
-// text is what a person reads.
+// text returns all messages.
 func (f *fakeT) text() string { return strings.Join(f.messages, "\n") }
 
 // wantText checks a message line by line; … in a line of want stands for anything.

@@ -10,18 +10,18 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// Faults are failures at random, of the calls that the code under test makes to the
-// broker and of the leases of jobs. Each number is a probability between 0 and 1.
+// Faults are random failures of the calls that the code under test makes to the
+// broker, and of the leases of jobs. Each number is a probability between 0 and 1.
 type Faults struct {
 	// Seed makes the faults the same in each run of a test that makes the same
-	// calls. Zero draws one; the log of a test that fails says which.
+	// calls. Zero means a random seed, which is logged if the test fails.
 	Seed uint64
 	// Methods are the methods of broker.Broker whose calls fail. Nil means Enqueue,
 	// Claim, Settle, Renew, Mark, Find and Operate.
 	Methods []string
-	// Unavailable: the call is not made, and its caller is told so (ErrUnavailable).
+	// Unavailable: the call does nothing and fails with ErrUnavailable.
 	Unavailable float64
-	// ReplyLost: the call is made, and its caller is not told.
+	// ReplyLost: the call takes effect, but its reply is lost.
 	ReplyLost float64
 	// LeaseLost: a delivery of a job to a handler loses its lease, as with LoseLease.
 	LeaseLost float64
@@ -43,19 +43,19 @@ type faults struct {
 	lost       map[lease]loss
 }
 
-// faultStep is what goes wrong with the nth call of a method.
+// faultStep is the fault of one call of a method.
 type faultStep struct {
 	method string
 	call   int
 	fault  faulty.Fault
 }
 
-// loss is what goes wrong with a lease.
+// loss says how a lease is lost.
 type loss int
 
 const (
-	atTheEnd loss = iota + 1 // its handler may keep what it wants, but the outcome is not taken
-	atOnce                   // nor is what the handler keeps
+	atTheEnd loss = iota + 1 // keeps succeed, but the outcome is refused
+	atOnce                   // keeps are refused, too
 )
 
 type lease struct {
@@ -70,8 +70,8 @@ func newFaults() *faults {
 }
 
 // FailCall makes the nth call of a method of broker.Broker from now on, counted from
-// 1, fail with ErrUnavailable and do nothing. The method is spelt as in the
-// interface: "Enqueue".
+// 1, do nothing and fail with ErrUnavailable. The method is spelled as in the
+// interface, such as "Enqueue".
 func (b *Broker) FailCall(method string, n int) { b.plan(method, n, faulty.Unavailable) }
 
 // LoseReply makes the nth call of a method of broker.Broker from now on, counted
@@ -91,10 +91,10 @@ func (b *Broker) plan(method string, n int, f faulty.Fault) {
 var allMethods = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
 	"Policy", "Watch", "Examine", "Ping"}
 
-// DeliverTwice makes the nth delivery of a job to a handler from now on, counted
-// from 1, be followed by another one, as if its server had died after the handler
-// had returned: the handler's effects and what it stored by SetCheckpoint and Step
-// remain, but the outcome is lost. The job is not charged.
+// DeliverTwice repeats the nth delivery of a job to a handler from now on, counted
+// from 1, as if its server had died after the handler had returned: the handler's
+// effects and what it stored by SetCheckpoint and Step remain, but the outcome is
+// lost. The job is not charged.
 func (b *Broker) DeliverTwice(n int) { b.lose(n, atTheEnd) }
 
 // LoseLease makes the nth delivery of a job to a handler from now on, counted from
@@ -109,11 +109,11 @@ func (b *Broker) lose(n int, l loss) {
 	b.faults.planned[b.faults.deliveries+n] = l
 }
 
-// Faults sets random faults from now on, and replaces earlier ones; the zero Faults
-// ends them. FailCall and the others remain in effect.
+// Faults sets random faults from now on and replaces earlier ones; the zero Faults
+// ends them. FailCall, LoseReply, DeliverTwice and LoseLease remain in effect.
 //
-// A client repeats failed calls after 0.1 s and more; outside of a testing/synctest
-// bubble that time passes.
+// A client repeats failed calls after 0.1 s or more; outside of a testing/synctest
+// bubble the test takes that much longer.
 func (b *Broker) Faults(f Faults) {
 	if f.Seed == 0 {
 		f.Seed = rand.Uint64()
@@ -131,7 +131,7 @@ func (b *Broker) Faults(f Faults) {
 	})
 }
 
-// next is what goes wrong with a call of a method.
+// next returns the fault of the next call of a method.
 func (f *faults) next(method string) faulty.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,8 +169,8 @@ func (f *faults) around(b broker.Broker) broker.Broker {
 	})
 }
 
-// settling makes a call, with the outcomes of leases that are lost taken out of it,
-// and decides which of the leases that it gives will be.
+// settling makes a call without the outcomes of lost leases, and decides which of the
+// leases that it returns will be lost.
 func (f *faults) settling(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	switch req := c.Request.(type) {
 	case *broker.SettleRequest:
@@ -198,13 +198,13 @@ func (f *faults) settling(ctx context.Context, c *broker.Call, next func(context
 	return next(ctx)
 }
 
-// delivered counts deliveries.
+// delivered counts deliveries and decides which of them will lose their lease.
 func (f *faults) delivered(jobs []broker.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range jobs {
 		if broker.Reserved(jobs[i].Queue) {
-			continue // of the framework's own
+			continue // a job of the framework
 		}
 		f.deliveries++
 		l := f.planned[f.deliveries]
@@ -222,8 +222,8 @@ func (f *faults) delivered(jobs []broker.Job) {
 	}
 }
 
-// without returns what the store is sent: of a lease that is lost, the job is
-// released in place of its outcome, and what it keeps is left out if it is lost at once.
+// without returns the settlements to send to the store. For a lost lease it replaces
+// the outcome by a release, and leaves out keeps if the lease is lost at once.
 func (f *faults) without(items []broker.Settlement) []broker.Settlement {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -244,7 +244,7 @@ func (f *faults) without(items []broker.Settlement) []broker.Settlement {
 	return sent
 }
 
-// verdicts are the answers to all items, from those to what was sent.
+// verdicts returns the answers to all items, given those to the sent ones.
 func (f *faults) verdicts(items []broker.Settlement, sent []broker.Verdict) []broker.Verdict {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -141,7 +141,7 @@ func TestFaults_TheSeedIsToldAndMakesThemTheSame(t *testing.T) {
 	}
 }
 
-// With a server, faults are the same: its loops go through the same broker.
+// A real server has the same faults, since its loops use the same broker.
 func TestFaults_BefallAServerToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

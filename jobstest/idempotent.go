@@ -12,19 +12,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// CheckIdempotent runs a handler with one job, and then with the same job again as it
-// comes after a server has died: once after each step and each checkpoint that the
-// handler stored, with what was stored by then, and once with nothing of it. Each of
-// these runs must succeed, and change nothing: effects returns what the handler has
-// done, as rows of a database, mails that a fake has sent, or AllEnqueued of its
-// tasks. Otherwise the test fails with what was changed, field by field.
+// CheckIdempotent runs a handler with one job, and then again with the same job as
+// after a crash of its server: once for each step and checkpoint that the handler has
+// stored, with everything stored up to it, and once with nothing stored. Each of these
+// runs must complete the job and change nothing. effects returns what the handler has
+// done, such as rows of a database, mails that a fake has sent, or AllEnqueued of its
+// tasks. If it changes, the test fails and shows the changes, field by field.
 //
-// The job has the same ID, idempotency key and payload each time, and one delivery and
-// one crash before. What effects returns is compared in its exported fields; it can
-// return the same map or slice each time. Options are those of Run.
+// In the repeated runs the job has the same ID, idempotency key and payload, and one
+// more delivery and crash. Results of effects are compared by their exported fields;
+// effects can return the same map or slice each time. Options are those of Run.
 //
-// A handler whose effect is not complete after a run that was broken off is not found
-// out by this: the first run succeeds.
+// CheckIdempotent does not find a handler that leaves its effect incomplete when a run
+// is interrupted: its first run succeeds.
 func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T], args T, effects func() any, opts ...RunOption) {
 	t.Helper()
 	if effects == nil {
@@ -32,7 +32,7 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 		return
 	}
 	c := newRunConfig(t, opts)
-	var kept []*broker.Kept // after each thing that was stored
+	var kept []*broker.Kept // after each step and checkpoint
 	hooks := c.cfg.Hooks
 	c.cfg.Hooks = jobs.JoinHooks(hooks, jobs.Hooks{Settle: func(e jobs.SettleEvent) {
 		for i, v := range e.Verdicts {
@@ -83,7 +83,7 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 	}
 }
 
-// flat is a value as it was at a time, in lines: where, and what.
+// flat is a copy of a value at one time: path → text.
 type flat map[string]string
 
 func flatten(v any) flat {
@@ -135,7 +135,7 @@ func (f flat) add(path string, v reflect.Value, depth int) {
 	}
 }
 
-// changes are the lines in which two flat values differ.
+// changes lists the differences of two flat values.
 func (f flat) changes(now flat) (lines []string) {
 	paths := make([]string, 0, len(f))
 	for path := range f {

@@ -77,7 +77,7 @@ func TestCheckIdempotent_FindsWhatOnlyARestInTheMiddleShows(t *testing.T) {
 	fake := inTest(t, func(t *fakeT) {
 		money := newBank()
 		h := goodbyeMail.Handler(func(ctx context.Context, g goodbye, job *jobs.Job) error {
-			if len(job.Checkpoint()) > 0 { // it takes a rest for the first half of a run that it never was
+			if len(job.Checkpoint()) > 0 { // it repeats an effect after a checkpoint
 				money.book("", g.To, 1)
 			}
 			money.book(job.ID(), g.To, 10)

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/inline"
 )
 
-// RunOption says how Run, NewJob and CheckIdempotent make a job and run it. Beside
-// those of this package, With gives the job's own options.
+// RunOption says how Run, NewJob and CheckIdempotent make a job and run it. With is
+// one, too: it sets the job's options.
 type RunOption interface{ run(*runConfig) }
 
 type runConfig struct {
@@ -40,24 +40,23 @@ func newRunConfig(t testing.TB, opts []RunOption) *runConfig {
 	return c
 }
 
-// Attempt makes the job one that has failed n times before: Job.Attempt returns n.
+// Attempt makes a job that has failed n times before: Job.Attempt returns n.
 func Attempt(n int) RunOption {
 	return runFunc(func(c *runConfig) { c.head.Failures, c.head.Deliveries = n, max(c.head.Deliveries, n) })
 }
 
-// Crashed makes the job one whose server died n times while it ran: Job.Crashes
-// returns n.
+// Crashed makes a job whose server died n times while it ran: Job.Crashes returns n.
 func Crashed(n int) RunOption {
 	return runFunc(func(c *runConfig) { c.head.Crashes, c.head.Deliveries = n, max(c.head.Deliveries, n) })
 }
 
-// Checkpoint makes the job one that stored p with SetCheckpoint in an earlier run.
+// Checkpoint makes a job that stored p with SetCheckpoint in an earlier run.
 func Checkpoint(p []byte) RunOption {
 	return runFunc(func(c *runConfig) { c.kept().Checkpoint = p })
 }
 
-// StepDone makes the job one that has done the step called name in an earlier run,
-// with that result, which must be fit for JSON.
+// StepDone makes a job that has done the step called name in an earlier run, with
+// that result. StepDone panics if the result cannot be encoded as JSON.
 func StepDone(name string, result any) RunOption {
 	p, err := json.Marshal(result)
 	if err != nil {
@@ -84,15 +83,15 @@ func Values(ctx context.Context) RunOption {
 // MayPanic makes Run return if the handler panics. Without it the test fails.
 func MayPanic() RunOption { return runFunc(func(c *runConfig) { c.mayPanic = true }) }
 
-// Config configures the server as whose Run and Drain run jobs: its middleware, its
-// retry policies, its extensions, its hooks. For Drain, Queues says which queues are
-// served; nil means all. Concurrency matters for batch handlers alone. Without a
-// Logger, the server's lines go to the log of the test.
+// Config configures the server that Run and Drain imitate: its middleware, retry
+// policies, extensions and hooks. For Drain, Queues says which queues are served; nil
+// means all. Concurrency matters only for batch handlers. Without a Logger, the server
+// logs to the output of the test.
 type Config jobs.Config
 
 func (cfg Config) run(c *runConfig) { c.cfg = jobs.Config(cfg) }
 
-// forTest fills in what suits a test.
+// forTest fills in defaults for tests.
 func forTest(t testing.TB, cfg jobs.Config) jobs.Config {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -103,9 +102,9 @@ func forTest(t testing.TB, cfg jobs.Config) jobs.Config {
 	return cfg
 }
 
-// NewJob is a job as a handler gets it: with an ID, a queue, the options of the
-// definition, and what the options say of its past. No store knows it; what is stored
-// by SetCheckpoint and Step stays with it. Context gives it a context.
+// NewJob returns a job as a handler gets it: with an ID, a queue, the options of the
+// definition, and the past that opts describe. It is in no store; SetCheckpoint and
+// Step keep their data in the job. Use Context for its context.
 func NewJob[T any](t testing.TB, def jobs.Definition[T], args T, opts ...RunOption) *jobs.Job {
 	t.Helper()
 	c := newRunConfig(t, opts)
@@ -116,9 +115,9 @@ func NewJob[T any](t testing.TB, def jobs.Definition[T], args T, opts ...RunOpti
 	return jobs.NewJob(&job)
 }
 
-// Context is a context for a call of code that a handler calls: jobs.JobFromContext
-// finds the job in it, and it ends as a run of the job does, after its timeout or at
-// its deadline, and with the test.
+// Context returns a context for code that a handler calls: jobs.JobFromContext finds
+// the job in it. It ends after the job's timeout, at the job's deadline, and with the
+// test.
 func Context(t testing.TB, job *jobs.Job) context.Context {
 	t.Helper()
 	if job == nil {
@@ -127,13 +126,13 @@ func Context(t testing.TB, job *jobs.Job) context.Context {
 	return inline.Context(t.Context(), job)
 }
 
-// enqueue stores a job with a past. It returns its name.
+// enqueue stores a job with a past and returns its queue and ID.
 func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T], args T) name {
 	t.Helper()
 	client := jobs.NewClient(b.plain, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{
 		func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 			return func(ctx context.Context, batch []*jobs.Outgoing) {
-				for _, o := range batch { // its time has come
+				for _, o := range batch { // due now, whatever its delay
 					o.Delay, o.RunAt, o.Restore = 0, time.Time{}, &broker.Restored{State: broker.StatePending, Head: c.head}
 				}
 				next(ctx, batch)
@@ -147,7 +146,7 @@ func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T
 	return name{info.Queue, info.ID}
 }
 
-// record is a job as it is stored.
+// record returns the stored job.
 func (b *Broker) record(at name) broker.Job {
 	b.t.Helper()
 	page, err := b.plain.Find(context.Background(), broker.Query{Queue: at.queue, IDs: []string{at.id}, Suppressed: true})
@@ -158,7 +157,7 @@ func (b *Broker) record(at name) broker.Job {
 	return page.Jobs[0]
 }
 
-// keepRecords keeps the records of jobs that are completed.
+// keepRecords sets a policy that retains the records of completed jobs.
 func (b *Broker) keepRecords(queue string) {
 	b.t.Helper()
 	forever := broker.Retention{Age: 100 * 365 * 24 * time.Hour}

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// enqueueLog remembers every job that a broker was asked to store, and what became of
-// it. A completed job leaves no record by default, but a test asks for it all the same.
+// enqueueLog remembers every job that a broker was asked to store, and how it ended.
+// A completed job leaves no record by default, but tests still look for it.
 type enqueueLog struct {
 	mu      sync.Mutex
 	entries []*entry
@@ -25,12 +25,12 @@ type entry struct {
 	job     broker.NewJob
 	at      time.Time // by the store's clock
 	refused error
-	holder  string // of the ID or the unique key, if it was refused as a duplicate
+	holder  string // ID of the holder, if it was refused as a duplicate
 }
 
 func newEnqueueLog() *enqueueLog { return &enqueueLog{fates: make(map[name]broker.State)} }
 
-// around returns b with each enqueue and each settle noted.
+// around returns b with each enqueue and each settle logged.
 func (l *enqueueLog) around(b broker.Broker) broker.Broker {
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		err := next(ctx)
@@ -56,7 +56,7 @@ func (l *enqueueLog) enqueued(jobs []broker.NewJob, receipts []broker.Receipt, n
 	defer l.mu.Unlock()
 	for i, r := range receipts {
 		if errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == jobs[i].ID && !jobs[i].Body.GivenID {
-			continue // sent again, because an answer was lost
+			continue // the client sent it again because an answer was lost
 		}
 		e := &entry{job: jobs[i], at: now, refused: r.Err, holder: r.Holder}
 		e.job.Body.Payload = bytes.Clone(e.job.Body.Payload)
@@ -78,20 +78,20 @@ func (l *enqueueLog) cancelled(results []broker.OperationResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range results {
-		if r.Err == nil && r.State != broker.StateActive { // which is still asked to
+		if r.Err == nil && r.State != broker.StateActive { // the handler of an active job can still decide otherwise
 			l.fates[name{r.Ref.Queue, r.Ref.ID}] = broker.StateCancelled
 		}
 	}
 }
 
-// all are the entries so far.
+// all returns the entries so far.
 func (l *enqueueLog) all() []*entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]*entry(nil), l.entries...)
 }
 
-// fate is the state in which a job was last settled.
+// fate returns the state in which a job was last settled.
 func (l *enqueueLog) fate(queue, id string) broker.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Match is what a job must have beside its type. See Args, Like, Where, With, InState
-// and Due. A job matches if all matches that are given hold.
+// Match is a condition on a job besides its type: see Args, Like, Where, With, InState
+// and Due. A job matches if all given conditions hold.
 type Match interface {
 	criteria(def definition) ([]criterion, error)
 }
@@ -21,28 +21,27 @@ type Match interface {
 type definition struct {
 	typ     string
 	args    reflect.Type
-	recode  func(args any) (any, error) // as they are after they were stored and read
+	recode  func(args any) (any, error) // encodes and decodes args, as a store does
 	decoded func(*candidate) (any, error)
 }
 
-// criterion is one thing that a job must have.
+// criterion is one condition on a job.
 type criterion struct {
 	field, want string
-	differ      func(*candidate) []difference // empty if the job has it
+	differ      func(*candidate) []difference // returns none if the job meets it
 }
 
 type matchFunc func(definition) ([]criterion, error)
 
 func (f matchFunc) criteria(def definition) ([]criterion, error) { return f(def) }
 
-// Args wants arguments that are equal to args, after both have been through the
-// definition's codec: a nil slice and an empty one are the same if the codec says so.
-// Fields that are not exported are not compared, except in types that have no others.
+// Args wants arguments that are equal to args after both have been through the
+// definition's codec: a nil slice and an empty one are equal if the codec makes them
+// so. Unexported fields are compared only in types that have no exported ones.
 func Args[T any](args T) Match { return argsMatch("args", args, false) }
 
-// Like wants arguments that are equal to args in the fields that are not zero there.
-// The same holds for fields of fields, and for the keys of maps; slices are compared
-// as a whole.
+// Like wants arguments that are equal to args in the fields that are not zero in args. The same
+// holds for nested fields and for keys of maps; slices must have the same length.
 func Like[T any](args T) Match { return argsMatch("args like", args, true) }
 
 func argsMatch[T any](field string, args T, some bool) Match {
@@ -66,8 +65,8 @@ func argsMatch[T any](field string, args T, some bool) Match {
 	})
 }
 
-// Where wants arguments for which f holds. What says in words which those are, for
-// the message of a test that fails: "an amount above 100".
+// Where wants arguments for which f returns true. What describes them in the message
+// of a failed test, such as "an amount above 100".
 func Where[T any](what string, f func(args T) bool) Match {
 	return matchFunc(func(def definition) ([]criterion, error) {
 		if err := def.fits("Where", reflect.TypeFor[T]()); err != nil {
@@ -93,8 +92,8 @@ func (def definition) fits(match string, args reflect.Type) error {
 	return nil
 }
 
-// InState wants a job that is in one of the states now. Without InState any state
-// will do, also that of a job which is completed and of which no record is left.
+// InState wants a job that is in one of the states now. Without InState a job matches
+// in any state, even completed without a record.
 func InState(states ...jobs.State) Match {
 	return matchFunc(func(definition) ([]criterion, error) {
 		var names []string
@@ -114,7 +113,7 @@ func InState(states ...jobs.State) Match {
 	})
 }
 
-// Due wants a job that was enqueued to run at a time, give or take some. A job without
+// Due wants a job that was enqueued to run at a time, within giveOrTake. A job without
 // WithDelay and WithRunAt was to run when it was enqueued. In a testing/synctest
 // bubble the time is exact; With(jobs.WithDelay(d)) is exact everywhere.
 func Due(at time.Time, giveOrTake time.Duration) Match {
@@ -133,7 +132,7 @@ func Due(at time.Time, giveOrTake time.Duration) Match {
 	})
 }
 
-// matching checks candidates against what is wanted of them.
+// matching checks candidates against criteria.
 type matching struct {
 	def      definition
 	criteria []criterion
@@ -154,7 +153,7 @@ func newMatching(def definition, match []Match) (*matching, error) {
 	return m, nil
 }
 
-// differences are what keeps a candidate of the type from matching.
+// differences returns why a candidate of the type does not match; none if it does.
 func (m *matching) differences(c *candidate) (all []difference) {
 	for _, criterion := range m.criteria {
 		all = append(all, criterion.differ(c)...)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/jobstest"
 )
 
-// What River's documentation of its test helpers shows, with this package. River's
-// examples need a database and a transaction that is rolled back; these do not.
+// The examples in River's documentation of its test helpers, with this package.
+// River's need a database and a transaction that is rolled back; these do not.
 
 type message struct {
 	Message string `json:"message"`

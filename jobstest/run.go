@@ -14,29 +14,29 @@ import (
 
 // Result says how a run of a handler ended.
 type Result struct {
-	// Err is what the handler returned, through its middleware. After a panic it is
-	// a *jobs.PanicError.
+	// Err is what the handler returned, after its middleware. After a panic it is a
+	// *jobs.PanicError.
 	Err error
-	// Outcome is what the server made of it: one of the Ended constants of package
-	// jobs, such as jobs.EndedRetried.
+	// Outcome is what the server decided: one of the Ended constants of package jobs,
+	// such as jobs.EndedRetried.
 	Outcome string
-	// Delay is the time until the next run of a job that is retried or snoozed. The
-	// default policy draws it at random.
+	// Delay is the time until the next run of a job that is retried or snoozed. With
+	// the default policy it is random.
 	Delay time.Duration
-	// Job is the stored job afterwards: its state, its result, its errors, what the
-	// handler kept.
+	// Job is the stored job after the run, with its state, result, errors, steps and
+	// checkpoint.
 	Job broker.Job
 }
 
-// Run runs a handler with one job, by the code of a server: a job with an ID, a
-// queue and an attempt, in a context with its timeout, in which jobs.JobFromContext
-// finds it. The handler is a ServeMux, or what Definition.Handler makes. The result
-// says what became of the job by the decisions of production: the retry policy, the
+// Run runs a handler with one job, by the code of a server. The job has an ID, a
+// queue and an attempt; the context has its timeout, and jobs.JobFromContext finds the
+// job in it. The handler is a ServeMux, or the result of Definition.Handler. The
+// Result says how the job ended by the rules of production: the retry policy, the
 // classification of errors, the middleware of Config.
 //
-// The job is in a store of its own, and due, whatever its delay. A handler that enqueues does so by its own client,
-// into the test's broker. A panic of the handler fails the test, with its stack,
-// unless MayPanic is given.
+// The job is in a store of its own, and due, whatever its delay. If the handler
+// enqueues, its client should use the test's broker. If the handler panics, the test
+// fails with the stack, unless MayPanic is given.
 func Run[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T], args T, opts ...RunOption) Result {
 	t.Helper()
 	c := newRunConfig(t, opts)
@@ -93,13 +93,13 @@ func (b *Broker) runOne(t testing.TB, c *runConfig, h jobs.Handler, at name) (re
 		return
 	}
 	if t.Failed() && !failed {
-		t.FailNow() // as the handler would have, in the goroutine of the test
+		t.FailNow() // on behalf of the handler, in the goroutine of the test
 	}
 	result.Job = b.record(at)
 	return result
 }
 
-// ended is the name of an outcome.
+// ended returns the name of an outcome.
 func ended(o broker.Outcome, v broker.Verdict) string {
 	switch {
 	case v.Err != nil:
@@ -123,7 +123,7 @@ func ended(o broker.Outcome, v broker.Verdict) string {
 	return jobs.EndedReleased
 }
 
-// String is how a message shows it: "retried in 8s: connection refused".
+// String returns a text such as "retried in 8s: connection refused".
 func (r Result) String() string {
 	text := r.Outcome
 	if r.Delay > 0 {

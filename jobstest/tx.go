@@ -11,13 +11,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Tx stands for a transaction of a database: Client.In(tx) enqueues into it. The jobs
-// exist once it is committed, and never did if it is rolled back. It is a
-// broker.Producer, as what pgbroker makes of a transaction.
+// Tx stands for a database transaction: Client.In(tx) enqueues into it. Its jobs are
+// stored by Commit, and dropped by Rollback. Like the transactions of pgbroker, it is
+// a broker.Producer.
 //
-// What it answers is what the store would: a duplicate of a job that is stored, or in
-// the transaction, is refused at once. Unlike in Postgres, others do not wait for it:
-// if somebody else stores a duplicate meanwhile, Commit fails.
+// It answers as the store would: a duplicate of a job in the store or in the
+// transaction is refused at once. Unlike in Postgres, other clients do not wait for
+// the transaction: if one of them stores a duplicate meanwhile, Commit fails.
 type Tx struct {
 	b *Broker
 
@@ -31,8 +31,8 @@ var (
 	errRolledBack = errors.New("it was in a transaction that was rolled back")
 )
 
-// Begin begins a transaction. If it is neither committed nor rolled back when the
-// test is over, the test fails.
+// Begin begins a transaction. If it is neither committed nor rolled back when the test
+// ends, the test fails.
 func (b *Broker) Begin() *Tx {
 	tx := &Tx{b: b}
 	b.mu.Lock()
@@ -49,7 +49,7 @@ func (b *Broker) Begin() *Tx {
 	return tx
 }
 
-// Enqueue takes jobs into the transaction.
+// Enqueue adds jobs to the transaction.
 func (tx *Tx) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -75,10 +75,10 @@ func (tx *Tx) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.
 	return receipts, nil
 }
 
-// Limits are those of the broker.
+// Limits returns those of the broker.
 func (tx *Tx) Limits() broker.Limits { return tx.b.Limits() }
 
-// Commit stores the jobs of the transaction, all of them or, beside an error, none.
+// Commit stores the jobs of the transaction: all, or none if it returns an error.
 func (tx *Tx) Commit() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -100,7 +100,7 @@ func (tx *Tx) Commit() error {
 }
 
 // Rollback drops the jobs of the transaction. After Commit or Rollback it returns an
-// error, which callers that defer it may ignore.
+// error, which a deferred call may ignore.
 func (tx *Tx) Rollback() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -111,7 +111,7 @@ func (tx *Tx) Rollback() error {
 	return err
 }
 
-// end closes the transaction and returns what was in it.
+// end closes the transaction and returns its jobs.
 func (tx *Tx) end() ([]broker.NewJob, error) {
 	if tx.over {
 		return nil, errors.New("jobstest: the transaction is over")
@@ -120,7 +120,7 @@ func (tx *Tx) end() ([]broker.NewJob, error) {
 	return tx.jobs, nil
 }
 
-// uncommitted are the jobs in transactions that are open.
+// uncommitted returns the jobs in open transactions.
 func (b *Broker) uncommitted() (all []*candidate) {
 	b.mu.Lock()
 	open := append([]*Tx(nil), b.open...)

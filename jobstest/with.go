@@ -11,18 +11,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
-// Options are options of package jobs, for the helpers of this one; see With.
+// Options are options of package jobs for the helpers of this package; see With.
 type Options []jobs.Option
 
-// With says the options of a job in the words in which they were given. As a Match it
-// wants a job that was enqueued with each of them, or with a default that says the
-// same: With(jobs.WithQueue("mail"), jobs.WithDelay(time.Hour)). What the options say
-// nothing about is not compared. For Run, NewJob and CheckIdempotent they are the
-// options of the job.
+// With takes the options of a job: With(jobs.WithQueue("mail"),
+// jobs.WithDelay(time.Hour)). As a Match it wants a job that was enqueued with each of
+// them, or with equal defaults; other fields are not compared. For Run, NewJob and
+// CheckIdempotent they are the options of the job.
 func With(opts ...jobs.Option) Options { return opts }
 
-// Which fields options set is found out by giving them to two drafts that differ in
-// all fields: those in which they do not differ afterwards were set.
+// noise makes two drafts that differ in all fields. Fields in which they are equal
+// after the given options were applied to both were set by these options.
 var noise = [2][]jobs.Option{
 	noiseOf("a", 1, jobs.WithUniqueUntilDone(time.Hour), jobs.WithDelay(time.Hour)),
 	noiseOf("b", 2, jobs.WithUniqueUntilStarted(2*time.Hour), jobs.WithUniqueReplace(), jobs.WithDelay(2*time.Hour)),
@@ -63,11 +62,11 @@ func (opts Options) criteria(def definition) ([]criterion, error) {
 // field is one thing that options set.
 type field struct {
 	name   string
-	wanted func(*broker.NewJob) any // nil for nothing
+	wanted func(*broker.NewJob) any // returns nil if it is not set
 	got    func(*candidate) any     // comparable with what wanted returns
 }
 
-// ofBody is a field that a job has as it was enqueued.
+// ofBody returns a field of the body, which a job keeps as it was enqueued.
 func ofBody(name string, of func(*broker.Body) any) field {
 	return field{name, func(n *broker.NewJob) any { return of(&n.Body) }, func(c *candidate) any { return of(&c.job.Body) }}
 }
@@ -77,7 +76,7 @@ var fields = []field{
 	{"labels", func(n *broker.NewJob) any { return labelsOf(n.Queue) }, func(c *candidate) any { return labelsOf(c.job.Queue) }},
 	{"id", func(n *broker.NewJob) any { return n.ID }, func(c *candidate) any { return c.job.ID }},
 	{"due", func(n *broker.NewJob) any { return when{n.Delay, n.RunAt} }, func(c *candidate) any {
-		if c.asked == nil && !c.job.RunAt.IsZero() { // of another broker: it keeps the time alone
+		if c.asked == nil && !c.job.RunAt.IsZero() { // another broker keeps only the time
 			return when{c.job.RunAt.Sub(c.job.CreatedAt), c.job.RunAt}
 		}
 		delay, at := c.due()
@@ -101,8 +100,8 @@ var fields = []field{
 	ofBody("unique conflict", func(b *broker.Body) any { return met{b.Unique.Conflict, b.Unique.Latest} }),
 }
 
-// baseOf is the queue that WithQueue names, and labelsOf what WithLabels adds to it, or
-// nil.
+// baseOf returns the queue that WithQueue names; labelsOf returns the labels that
+// WithLabels adds to it, or nil.
 func baseOf(queue string) string {
 	base, _ := labels.Split(queue)
 	return base
@@ -146,8 +145,8 @@ func header(key, value string) criterion {
 	}}
 }
 
-// when is WithDelay or WithRunAt. Of a stored job that another broker has both are
-// known, and either will do.
+// when is WithDelay or WithRunAt. For a job in another broker both are set, and either
+// may match.
 type when struct {
 	delay time.Duration
 	at    time.Time
@@ -163,7 +162,7 @@ func (w when) String() string {
 	return "at once"
 }
 
-// is compares as stores keep times: in microseconds, rounded up.
+// is compares times as stores keep them: in microseconds, rounded up.
 func (w when) is(got when) bool {
 	switch {
 	case w.delay > 0:
@@ -174,7 +173,7 @@ func (w when) is(got when) bool {
 	return got.delay == 0 && got.at.IsZero()
 }
 
-// met is what becomes of a job that meets a held unique key.
+// met says what happens to a job whose unique key is held.
 type met struct {
 	conflict broker.UniqueConflict
 	latest   time.Duration
@@ -191,7 +190,7 @@ func (m met) String() string {
 	return words[m.conflict]
 }
 
-// held is how long a job holds its unique key.
+// held says how long a job holds its unique key.
 type held struct {
 	key  bool // it has one
 	mode broker.UniqueMode

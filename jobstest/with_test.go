@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/jobstest"
 )
 
-// Each option in two forms: the job is enqueued with the first ones; with the second
-// one of any option it is not found, and the message names the field.
+// options has each option with two values. A job with the first values is not found
+// with the second value of any option, and the message names the field.
 var options = []struct {
 	field        string
 	given, else_ jobs.Option

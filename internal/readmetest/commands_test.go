@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// shellLine is a line of a shell in an indented block, or in a span of code.
+// shellLine matches a shell command in an indented block or in a code span.
 var shellLine = regexp.MustCompile("(?m)^ {4,}(?:\\$ )?(.*)$|`([^`\\n]+)`")
 
-// Packages, targets and files of commands that documents have typed exist. What
-// jobsctl is told to do its own test checks.
+// The packages, targets and files in the commands of documents exist. Another test
+// checks commands of jobsctl.
 func TestDocs_PackagesAndTargetsOfCommandsExist(t *testing.T) {
 	t.Parallel()
 	root, found := filepath.Join("..", ".."), 0
@@ -72,8 +72,8 @@ func indexOf(words []string, word string) int {
 	return -1
 }
 
-// wrongPackage is the first package of this module in a line of the go command
-// that does not exist, or, for go run, is no program.
+// wrongPackage returns the first package of this module in a go command that does
+// not exist or, for go run, is not a program.
 func wrongPackage(root string, words []string) string {
 	for i, w := range words[2:] {
 		if !strings.HasPrefix(w, "./") {
@@ -90,7 +90,7 @@ func wrongPackage(root string, words []string) string {
 			if i == 0 && !isProgram(files) {
 				return w + " that is a program"
 			}
-			break // the rest is for the program
+			break // the program's own arguments follow
 		}
 	}
 	return ""
@@ -107,7 +107,7 @@ func isProgram(files []string) bool {
 
 var target = regexp.MustCompile(`^[a-z-]+$`)
 
-// wrongTarget is the first target of a line of make that no Makefile has.
+// wrongTarget returns the first target in a make command that no Makefile has.
 func wrongTarget(t *testing.T, root string, words []string) string {
 	t.Helper()
 	dir := root
@@ -131,7 +131,7 @@ func wrongTarget(t *testing.T, root string, words []string) string {
 	return ""
 }
 
-// wrongFile is the file of a line of docker that does not exist.
+// wrongFile returns the file in a docker command if it does not exist.
 func wrongFile(root string, words []string) string {
 	if i := indexOf(words, "-f"); i >= 0 && i+1 < len(words) {
 		if !isFile(filepath.Join(root, words[i+1])) {

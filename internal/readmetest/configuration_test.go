@@ -22,8 +22,8 @@ import (
 
 const configurationPage = "docs/configuration.md"
 
-// docs/configuration.md is made of the source: comments of configurations, of
-// ConfigFromEnv, and the rules of policies.
+// docs/configuration.md is generated from the source: the comments of
+// configurations and of ConfigFromEnv, and the rules of policies.
 func TestConfiguration_ThePageHasEachSettingOfTheSource(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS(filepath.Join("..", ".."))
@@ -234,10 +234,10 @@ func settings(t *testing.T, root fs.FS, env map[string]string, page *bytes.Buffe
 	}
 }
 
-// saysDefault finds what a comment says of a zero value.
+// saysDefault matches a comment that says what the zero value means.
 var saysDefault = regexp.MustCompile(`(?i)\bzero\b|\bnil\b|\bempty\b|\bdefaults?\b|\brequired\b|\bunless\b|\bwithout\b`)
 
-// packages are the directories of packages that applications import, the root first.
+// packages returns the directories of packages that applications import, the root first.
 func packages(t *testing.T, root fs.FS) (dirs []string) {
 	t.Helper()
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
@@ -262,7 +262,7 @@ func packages(t *testing.T, root fs.FS) (dirs []string) {
 
 var reference = regexp.MustCompile(`\[([A-Za-z.]+)\]`)
 
-// sentence is a comment as one line of Markdown.
+// sentence returns a comment as one line of Markdown.
 func sentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	text = reference.ReplaceAllString(text, "`$1`")

@@ -17,7 +17,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
-// A link that is not to another host leads to a file, and to a heading of it.
+// A link within the repository leads to a file that exists, and to a heading in it.
 func TestLinks_LeadSomewhere(t *testing.T) {
 	t.Parallel()
 	root, found, headings := filepath.Join("..", ".."), 0, make(map[string]map[string]bool)
@@ -52,7 +52,7 @@ func TestLinks_LeadSomewhere(t *testing.T) {
 	}
 }
 
-// prose is a document without its code.
+// prose returns a document without its code.
 func prose(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -62,7 +62,7 @@ func prose(t *testing.T, file string) string {
 	return spans.ReplaceAllString(fenced.ReplaceAllString(string(text), ""), "")
 }
 
-// anchors are the names of a document's headings, as GitHub makes them.
+// anchors returns the anchors of a document's headings, as GitHub makes them.
 func anchors(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -86,7 +86,7 @@ func anchors(t *testing.T, file string) map[string]bool {
 
 var page = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 
-// Code, manifests and alerts name pages that exist.
+// Pages that code, manifests and alerts name exist.
 func TestLinks_OfCodeLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -95,7 +95,7 @@ func TestLinks_OfCodeLeadSomewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rest, found := bytes.Cut(text, []byte("docs/")) // an expression takes its time over a megabyte of code
+		_, rest, found := bytes.Cut(text, []byte("docs/")) // much faster than an expression over a megabyte of code
 		if !found {
 			continue
 		}
@@ -112,7 +112,7 @@ var (
 	next    = regexp.MustCompile(`(?m)\n\nNext: \[[^\]]*\]\(([a-z-]+\.md)\)\n$`)
 )
 
-// The map has each chapter of the guide, and each leads to the next.
+// The overview lists each chapter of the guide, and each chapter links to the next.
 func TestGuide_IsReadFromTheFirstChapterToTheLast(t *testing.T) {
 	t.Parallel()
 	docs := filepath.Join("..", "..", "docs")

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the blocks in the documentation")
 
-// block is a fenced block of Go with the line before it. The groups: the line
-// with its source, if it has one; the source; the code.
+// block matches a fenced block of Go and the line before it. Its groups are the line
+// that names the source, if there is one; the source; the code.
 var block = regexp.MustCompile("(?m)^(<!-- from (\\S+) -->\n)?```go\n((?:.*\n)*?)```$")
 
 func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
@@ -54,14 +54,14 @@ func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 	}
 }
 
-// documents are the module's Markdown files, from its root.
+// documents returns the module's Markdown files, from its root.
 func documents(t *testing.T) []string { return filesOf(t, 50, ".md") }
 
-// sources are its other files that name pages.
+// sources returns the module's other files that may name pages.
 func sources(t *testing.T) []string { return filesOf(t, 500, ".go", ".yml", ".yaml", ".json") }
 
-// filesOf are the module's files of some extensions; fewer than least of them
-// means that the walk does not see them.
+// filesOf returns the module's files with some extensions. It fails if they are fewer
+// than least, since the walk then misses them.
 func filesOf(t *testing.T, least int, extensions ...string) (files []string) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -121,7 +121,7 @@ func cut(root, source string) (string, error) {
 	if !begins || !ends {
 		return "", fmt.Errorf("%s has no region between // begin %s and // end %s", file, region, region)
 	}
-	// What is left of the end marker's line is the indentation.
+	// The rest before the end marker is its indentation.
 	last := strings.LastIndexByte(text, '\n') + 1
 	text, indent := text[:last], text[last:]
 	lines := strings.SplitAfter(text, "\n")

@@ -12,7 +12,7 @@ import (
 
 var namedTest = regexp.MustCompile("`((?:[a-z0-9/-]+\\.)?)((?:Test|Example)[A-Za-z0-9]*(?:_[A-Za-z0-9]+)*)`")
 
-// The tests that show what a page says exist.
+// The tests that pages refer to exist.
 func TestDocs_TestsThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	root, found := os.DirFS(filepath.Join("..", "..")), 0

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// So that nobody changes what is stored without a word: whoever writes a golden file anew has to write a line, too.
+// A change of a stored form needs a line in CHANGELOG.md: renewing a golden file changes its checksum there.
 func TestStored_TheChangelogHasTheFormsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	changelog, err := os.ReadFile("../../CHANGELOG.md")

@@ -27,7 +27,7 @@ func TestStored_ExportsOfEachReleaseAreImported(t *testing.T) {
 }
 
 func export(t *testing.T) {
-	time.Sleep(time.Until(Start.Add(30 * time.Second))) // what is of later is not exported
+	time.Sleep(time.Until(Start.Add(30 * time.Second))) // an export leaves out jobs that were created after its start
 	b := membroker.New()
 	defer b.Close()
 	Write(t, b)
@@ -42,12 +42,12 @@ func imports(t *testing.T, dump string) {
 	time.Sleep(time.Until(Start.Add(30 * time.Second)))
 	b := membroker.New()
 	defer b.Close()
-	(&step{tb: t, b: b}).policies() // which say that ended jobs are kept
+	(&step{tb: t, b: b}).policies() // they retain ended jobs
 	report, err := inspect.New(b).Import(t.Context(), strings.NewReader(dump), inspect.ImportConfig{})
 	if err != nil || report.Refused > 0 || report.Done != strings.Count(dump, "\n") {
 		t.Fatalf("the import says %+v, %v", report, err)
 	}
-	bare := regexp.MustCompile(`,"(given_id|epoch)":\w+`) // what an import changes: a job's ID is remembered from then on
+	bare := regexp.MustCompile(`,"(given_id|epoch)":\w+`) // fields that an import changes: IDs are remembered from then on
 	again := strings.Split(bare.ReplaceAllString(exported(t, b), ""), "\n")
 	for line := range strings.SplitSeq(bare.ReplaceAllString(dump, ""), "\n") {
 		if !slices.Contains(again, line) {
@@ -56,7 +56,7 @@ func imports(t *testing.T, dump string) {
 	}
 }
 
-// exported is an export of all jobs that can be exported, sorted.
+// exported returns an export of all jobs that can be exported, sorted.
 func exported(t *testing.T, b broker.Broker) string {
 	t.Helper()
 	var all bytes.Buffer

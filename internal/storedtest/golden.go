@@ -12,22 +12,22 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of stored forms anew")
 
-// Dir has the golden files, below the directory of the package that is tested.
+// Dir is the directory of the golden files, below that of the tested package.
 const Dir = "testdata/stored"
 
-// Store is how the test of a backend reaches below the contract.
+// Store gives Run access to what a backend stores.
 type Store struct {
 	// New makes an empty store.
 	New func(*testing.T) broker.Broker
-	// Dump is all that the store of a broker from New has, as text that is the same for the same content.
+	// Dump returns the whole content of the store of a broker from New; equal content gives equal text.
 	Dump func(*testing.T, broker.Broker) string
-	// Load makes a store that has what Dump said.
+	// Load makes a store with the content that Dump returned.
 	Load func(*testing.T, string) broker.Broker
 }
 
-// Run tests a backend against its golden files: what it writes against current, and that it reads and works on each.
+// Run tests a backend against its golden files: it must write what current has, and read and go on with each.
 func Run(t *testing.T, s Store) {
-	t.Run("Writes", func(t *testing.T) { // before the others, which may read what it updated
+	t.Run("Writes", func(t *testing.T) { // first, since with -update the others read what it writes
 		b := s.New(t)
 		Write(t, b)
 		Golden(t, "current", s.Dump(t, b))

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// records are all records of a store in memory.
+// records holds all records of a store in memory.
 type records map[journal.Kind]map[string][]byte
 
 func (r records) Load(read func(journal.Record) error) error {
@@ -56,7 +56,7 @@ func (r records) Append(changed []journal.Record) {
 	}
 }
 
-// text is what schedules, workflows, markers and history have there: jobs and marks, but not workers, which are gone.
+// text returns the jobs and marks of schedules, workflows, markers and history, but not workers, which have ended.
 func (r records) text() string {
 	var b strings.Builder
 	for k := journal.Kind(1); k <= journal.Kinds; k++ {
@@ -76,7 +76,7 @@ func (r records) text() string {
 
 var changing = regexp.MustCompile(`[0-9a-f]{20,}|\.[a-z0-9]{7}/|[0-9]+(-[0-9][0-9]-[0-9:TZ-]+)?`)
 
-// form is what there is of names and of fields of JSON, without what differs from run to run.
+// form returns the names and the fields of JSON, without what differs from run to run.
 func (r records) form() string {
 	var lines []string
 	for _, k := range []journal.Kind{journal.Marks, journal.Bodies} {
@@ -95,7 +95,7 @@ func (r records) form() string {
 	return strings.Join(slices.Compact(lines), "\n") + "\n"
 }
 
-// fields calls found with each field of a document, and whether it is text, a number or a flag.
+// fields calls found with each field of a document and the type of its value.
 func fields(path string, of any, found func(string)) {
 	switch of := of.(type) {
 	case map[string]any:
@@ -120,7 +120,7 @@ type program struct {
 	server    *jobs.Server
 
 	mu  sync.Mutex
-	ran map[string]int // jobs, by what they are for
+	ran map[string]int // number of runs, by purpose
 }
 
 // newProgram starts the application.
@@ -176,7 +176,7 @@ func (p *program) pay() {
 	p.check(err)
 }
 
-// stopped is when the program that wrote the golden file was stopped, after its start.
+// stopped is the time from the start to the stop of the program that wrote the golden file.
 const stopped = 150 * time.Minute
 
 func TestStored_SchedulesWorkflowsMarkersAndHistoryOfEachReleaseGoOn(t *testing.T) {
@@ -203,7 +203,7 @@ func TestStored_SchedulesWorkflowsMarkersAndHistoryOfEachReleaseGoOn(t *testing.
 		}
 		Golden(t, "current-form", r.form())
 		if *update {
-			Golden(t, "current-program", r.text()) // its times and IDs are other ones each time
+			Golden(t, "current-program", r.text()) // times and IDs differ each time
 		}
 	})
 	eachFile(t, "*-program.golden", func(t *testing.T, dump string) {
@@ -211,9 +211,9 @@ func TestStored_SchedulesWorkflowsMarkersAndHistoryOfEachReleaseGoOn(t *testing.
 	})
 }
 
-// goesOn starts the program on what an earlier one left, half an hour later.
+// goesOn starts the program on what an earlier one stored, half an hour later.
 func goesOn(t *testing.T, dump string) {
-	time.Sleep(3 * time.Hour) // since this bubble's time began
+	time.Sleep(3 * time.Hour) // from the start of the bubble's clock
 	p := newProgram(t, parse(t, dump))
 	defer p.stop()
 	ctx := context.Background()
@@ -238,13 +238,13 @@ func goesOn(t *testing.T, dump string) {
 	time.Sleep(2*time.Hour + 40*time.Minute)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// The ticks until 02:15 were before, and so was the payment.
+	// The ticks until 02:15 and the payment were before the restart.
 	if got := fmt.Sprint(p.ran); got != "map[hourly:3 paused:2 ship:1]" {
 		t.Errorf("after the restart there ran %v", got)
 	}
 }
 
-// eachFile calls read with the golden files that match a pattern, one of each release.
+// eachFile calls read with each golden file that matches a pattern, one for each release.
 func eachFile(t *testing.T, pattern string, read func(t *testing.T, dump string)) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(Dir, pattern))

@@ -8,13 +8,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// step is somebody at work on a store: each call must succeed, job by job.
+// step makes calls to a store, each of which must succeed for each of its jobs.
 type step struct {
 	tb      testing.TB
 	b       broker.Broker
 	now     time.Time
 	leased  map[string]*broker.Job // by ID
-	numbers map[string]int64       // of the last settle, by worker
+	numbers map[string]int64       // number of the last settle, by worker
 }
 
 func (s *step) policy(req broker.PolicyRequest) {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// View is all that a program sees in a store that Write filled, a line of JSON for each job, queue, key and mark.
+// View returns all that a program sees in a store that Write filled: a line of JSON for each job, queue, key and mark.
 func View(tb testing.TB, b broker.Broker) string {
 	tb.Helper()
 	v := view{tb: tb}
@@ -23,7 +23,7 @@ func View(tb testing.TB, b broker.Broker) string {
 		q := info.Queues[0]
 		q.AsOf = time.Time{}
 		for i := range q.Workers {
-			q.Workers[i].Held = 0 // counted up to a minute ago
+			q.Workers[i].Held = 0 // may be up to a minute old
 		}
 		v.line("queue", q)
 		var found []broker.Job

@@ -11,14 +11,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// lastNumber is that of the last settle of mail in Write.
+// lastNumber is the number of the last settle of mail in Write.
 const lastNumber = 2
 
-// today is the worker of this release.
+// today is the worker that this release registers.
 const today = "today"
 
-// Work goes on with a store that Write filled, ten minutes later: whoever holds a lease, a key or a place there still has
-// it, and at the end each job has run once and nothing is left.
+// Work goes on with a store that Write filled, ten minutes later. It expects that leases, keys and limits still hold,
+// that each job runs once, and that nothing is left at the end.
 func Work(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	w := &work{step: step{tb: tb, b: b, now: Start.Add(10 * time.Minute), leased: make(map[string]*broker.Job),
@@ -48,7 +48,7 @@ func (w *work) examine() {
 	}
 }
 
-// duplicates expects that what held a unique key or an ID still holds it.
+// duplicates expects that unique keys and IDs are still held.
 func (w *work) duplicates() {
 	for key, holder := range map[string]string{"done": "unique until done", "started": "unique until started",
 		"window": "unique in a window", "debounce": "debounced", "user:7": "every field", "latest": "in front"} {
@@ -62,14 +62,14 @@ func (w *work) duplicates() {
 			w.tb.Errorf("a second job with the ID %q: %v, want ErrDuplicate", id, r.Err)
 		}
 	}
-	w.enqueue("moved away", func(j *broker.NewJob) { // and comes back
+	w.enqueue("moved away", func(j *broker.NewJob) { // it comes back
 		j.Body.GivenID, j.Restore = true, &broker.Restored{State: broker.StatePending, Head: broker.Head{Epoch: 7}}
 	})
 	w.enqueue("in place of a dead one", func(j *broker.NewJob) { j.Body.Unique.Key = "of a dead job" })
-	w.operate(broker.Operation{Kind: broker.OpDelete}, mail, "in place of a dead one") // so that the dead one can come again
+	w.operate(broker.Operation{Kind: broker.OpDelete}, mail, "in place of a dead one") // so that the dead one can be redriven
 }
 
-// held finds the jobs that a worker holds.
+// held returns the jobs that a worker holds.
 func (w *work) held(worker, queue string) []string {
 	w.tb.Helper()
 	page, err := w.b.Find(w.tb.Context(), broker.Query{Now: w.now, Queue: queue, Worker: worker})
@@ -79,7 +79,7 @@ func (w *work) held(worker, queue string) []string {
 	return w.hold(page.Jobs)
 }
 
-// limits expects that leases of then count for limits now.
+// limits expects that old leases count for limits.
 func (w *work) limits() {
 	was := w.held(patient, limits)
 	if len(was) != 3 {
@@ -97,7 +97,7 @@ func (w *work) limits() {
 	w.end(patient, map[string]broker.Outcome{was[1]: broker.Complete(nil), was[2]: broker.Complete(nil)})
 }
 
-// end settles jobs that are then to have ended.
+// end settles jobs and expects that they have ended.
 func (w *work) end(worker string, outcomes map[string]broker.Outcome) {
 	w.tb.Helper()
 	w.settle(worker, outcomes)
@@ -106,7 +106,7 @@ func (w *work) end(worker string, outcomes map[string]broker.Outcome) {
 	}
 }
 
-// oldLeases ends leases of then, by the worker of then.
+// oldLeases settles old leases, as their old worker.
 func (w *work) oldLeases() {
 	if got := w.held(patient, mail); !slices.Equal(got, []string{"active", "active and kept", "active and to cancel", "in front"}) {
 		w.tb.Fatalf("%s holds %q of %s", patient, got, mail)
@@ -134,7 +134,7 @@ func (w *work) lostWorker() {
 	w.settle(today, map[string]broker.Outcome{"active, its worker ran out": broker.Crash(0, broker.Failure{Message: "lost"})})
 }
 
-// order expects that a key goes on where it stopped.
+// order expects that ordered keys continue where they stopped.
 func (w *work) order() {
 	if got := w.held(patient, ordered); !slices.Equal(got, []string{"other first"}) {
 		w.tb.Fatalf("%s holds %q of %s", patient, got, ordered)
@@ -172,7 +172,7 @@ func (w *work) markHolders() {
 	}
 }
 
-// drain brings back what is held, suppressed, dead or paused, and completes all.
+// drain unholds, redrives and resumes what is blocked, and completes all jobs.
 func (w *work) drain() {
 	w.policy(broker.PolicyRequest{Queue: limits, Key: "paused", Paused: new(false)})
 	w.operate(broker.Operation{Kind: broker.OpUnhold}, mail, "held")
@@ -210,7 +210,7 @@ func (w *work) drain() {
 	}
 }
 
-// prune expects that records lapse, all but the dead, of which there are none.
+// prune expects that the retention of all records ends.
 func (w *work) prune() {
 	ended := 0
 	for range 50 { // a bounded number of records at a time

@@ -8,29 +8,30 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Start is when Write begins, in virtual time. It stores a few seconds of it.
+// Start is the virtual time at which Write begins. Write takes a few seconds of that time.
 var Start = time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// The queues that Write fills. All have jobs in mail; limits is kept back by limits of each kind, ordered by a dead job.
+// The queues that Write fills. mail has jobs of all kinds. In limits, limits of each kind block jobs; in ordered, a dead
+// job does.
 const (
 	mail    = "mail"
 	limits  = "limits"
 	ordered = "ordered"
 )
 
-// Queues are all of them.
+// Queues lists all of them.
 var Queues = []string{limits, mail, ordered}
 
-// The workers that Write leaves with leases. That of patient holds for a day, that of brief ran out when Work begins.
+// The workers that hold leases after Write. Those of patient last for a day, those of brief have run out when Work begins.
 const (
 	patient = "patient"
 	brief   = "brief"
 )
 
-// ulid is an ID as clients make them.
+// ulid is an ID as clients generate it.
 const ulid = "01JGJ5W8R0ABCDEFGHJKMNPQRS"
 
-// Write stores jobs in each state, with each kind of key and limit, and all else that a store keeps.
+// Write stores jobs in each state, with each kind of key and limit, and everything else that a store keeps.
 func Write(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	s := &step{tb: tb, b: b, now: Start, leased: make(map[string]*broker.Job), numbers: make(map[string]int64)}
@@ -84,7 +85,7 @@ func (s *step) ended() {
 	}
 }
 
-// leases leaves active jobs: one has kept something, one is to cancel, another will come behind the last.
+// leases leaves active jobs: one has kept something, one is to be cancelled, and a job will come behind the last one.
 func (s *step) leases() {
 	for _, id := range []string{"active", "active and kept", "active and to cancel"} {
 		s.enqueue(id, func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })
@@ -104,7 +105,7 @@ func (s *step) waiting() {
 		s.enqueue(fmt.Sprint("priority ", p+1), func(j *broker.NewJob) { j.Body.Priority = p + 1 })
 	}
 	s.enqueue(ulid, nil)
-	s.enqueue("deleted", nil) // it leaves its entry where there is no cheap removal
+	s.enqueue("deleted", nil) // leaves a void entry in stores where removing it costs too much
 	s.operate(broker.Operation{Kind: broker.OpDelete}, mail, "deleted")
 	s.enqueue("scheduled", func(j *broker.NewJob) { j.Delay = time.Minute })
 	s.enqueue("held", func(j *broker.NewJob) { j.Delay = time.Minute })
@@ -143,7 +144,7 @@ func (s *step) unique() {
 	})
 }
 
-// limited leaves keys that wait for their limits, and an ordered key that a dead job stops.
+// limited leaves keys that wait for their limits, and an ordered key that a dead job blocks.
 func (s *step) limited() {
 	for _, key := range []string{"small", "large", "paused", "other"} {
 		for _, n := range []string{" 1", " 2", " 3"} {

@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// childVariable, in the environment, makes this program a child, which is told
-// what to do on its standard input and answers in lines of JSON.
+// childVariable is the environment variable that makes this program a child. A child
+// reads its task from standard input and answers in lines of JSON.
 const childVariable = "JOBS_BENCHMARK_CHILD"
 
-// answer is what a child says: that it is ready, or how it went.
+// answer is what a child reports: that it is ready, or its result.
 type answer struct {
 	Ready   bool    `json:",omitempty"`
 	Metrics metrics `json:",omitempty"`
@@ -41,7 +41,7 @@ func spawn(ctx context.Context, t task) (*child, error) {
 	c := &child{cmd: exec.Command(self), answers: make(chan answer)}
 	c.cmd.Env = append(os.Environ(), childVariable+"=1")
 	c.cmd.Stderr = os.Stderr
-	// An interrupt from a terminal is for the parent, who ends the children.
+	// An interrupt from a terminal is for the parent, which ends the children.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // it may have ended
 	for range c.answers {
 	}
-	_ = c.cmd.Wait() // killed is no failure
+	_ = c.cmd.Wait() // its error says that it was killed
 }
 
-// childMain is the whole life of a child. It ends with its parent, when the
-// standard input does.
+// childMain is the main function of a child. The child ends when its standard input
+// does, so at the latest with its parent.
 func childMain() {
 	in := bufio.NewReader(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
@@ -124,11 +124,11 @@ func childMain() {
 			}
 			close(c)
 		}
-		in.ReadString('\n') // until the parent is gone
+		in.ReadString('\n') // returns when the parent has ended
 		os.Exit(3)
 	}()
 	got, err := play(context.Background(), t, func() {
-		_ = out.Encode(answer{Ready: true}) // a parent that is gone ends this process
+		_ = out.Encode(answer{Ready: true}) // fails if the parent has ended, which ends this process, too
 		<-begin
 	}, stop)
 	a := answer{Metrics: got}
@@ -138,10 +138,10 @@ func childMain() {
 	if out.Encode(a) != nil {
 		os.Exit(3)
 	}
-	select {} // the parent kills it: nothing that a process does at its end is measured
+	select {} // the parent kills this process, so that its exit is not measured
 }
 
-// counter is a number that processes share.
+// counter is a counter that processes share.
 type counter struct{ *atomic.Int64 }
 
 func openCounter(path string) (counter, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/benchmarks/system"
 )
 
-// slow is a system that takes its time to enqueue.
+// slow is a system whose enqueue takes long.
 type slow struct {
 	system.System
 	took int
@@ -22,8 +22,8 @@ func (s *slow) EnqueueMany(_ context.Context, batch []system.Job) error {
 	return nil
 }
 
-// A worker is quicker than the producer: it waits, so that the queue keeps its
-// depth, also for the round that comes next.
+// A worker that is faster than the producer waits, so that the queue keeps its depth,
+// also for the next round.
 func TestDepth_ADepthIsKeptThoughTheWorkerIsQuicker(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "counter")

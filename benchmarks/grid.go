@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	gridJobs     = 2000 // of a drain
-	gridHandlers = 10   // of each worker
-	loneJobs     = 40   // that come one by one to idle workers
-	loneRate     = 20   // a second: a worker is idle again before the next
+	gridJobs     = 2000 // in a drain
+	gridHandlers = 10   // in each worker
+	loneJobs     = 40   // enqueued one by one for idle workers
+	loneRate     = 20   // a second, so that a worker is idle again before the next job
 )
 
-// grid are the measurements of workers that each serve all queues, on a store.
+// grid returns the measurements on a store with workers that each serve all queues.
 func grid(store string) (list []*workload) {
 	for _, workers := range []int{1, 10, 100} {
 		for _, queues := range []int{1, 10, 100, 1000} {
@@ -30,7 +30,7 @@ func grid(store string) (list []*workload) {
 				deep: true, long: true, about: fmt.Sprintf("%d workers, each serves %d queues", workers, queues),
 				skip: []string{"asynq-best", "river-best", "bare-redis", "bare-postgres"}, measure: fleet(names)}
 			for _, k := range system.Kinds {
-				// A worker of the peers asks each of its queues every second, or more often.
+				// A worker of the peers polls each of its queues at least once a second.
 				if !k.Ours && workers*queues > 10_000 || k.Name == "river" && workers*queues > 1000 {
 					w.skip = append(w.skip, k.Name)
 				}
@@ -41,14 +41,13 @@ func grid(store string) (list []*workload) {
 	return list
 }
 
-// fleet measures workers that have nothing to do, single jobs that come to them,
-// and how they drain all queues.
+// fleet measures workers that are idle, that get single jobs, and that drain all queues.
 func fleet(queues []string) func(*run) metrics {
 	return func(r *run) metrics {
 		span, m := r.span(5*time.Second), metrics{}
 		quiet, _ := r.usage(span / 5)
 		workers := r.spawn(task{Role: "work", Early: true, Latency: true, Jobs: loneJobs})
-		// Until they have registered and looked into all queues.
+		// Wait until they have registered and claimed from all queues.
 		time.Sleep(2*time.Second + time.Duration(r.work.workers*len(queues))*100*time.Microsecond)
 		cpu, calls := r.usage(span)
 		m["idle: store ms/s"], m["idle: store calls/s"] = cpu-quiet, calls
@@ -71,8 +70,8 @@ func fleet(queues []string) func(*run) metrics {
 	}
 }
 
-// workAll has as many workers work as the task asks for. The first is this
-// process's own; each other opens the store for itself, as a process would.
+// workAll starts as many workers as the task asks for. The first uses this process's
+// connection to the store; each other opens its own, as a process would.
 func (w *worker) workAll(ctx context.Context) (end func() error, err error) {
 	ends, closes := []func() error{}, []func() error{}
 	end = func() error {

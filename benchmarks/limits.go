@@ -13,7 +13,7 @@ const (
 	smallRate   = 200 // a second
 )
 
-// Limits that hold no job back show what asking for them costs.
+// Limits that hold no job back, to measure the cost of checking them.
 var (
 	queueLimits = &broker.PolicyRequest{Queue: "default", MaxActive: new(int64(1000)),
 		Rate: &broker.Rate{Jobs: 1_000_000, Per: time.Second, Burst: 1_000_000}}
@@ -22,8 +22,8 @@ var (
 	oneADay = &broker.PolicyRequest{Queue: "default", KeyRate: &broker.Rate{Jobs: 1, Per: 24 * time.Hour}}
 )
 
-// flow measures limits of queues and keys, and the turns of keys, on a store. The peers
-// have neither in what they give away.
+// flow measures limits of queues and keys, and the turns of keys, on a store. The free
+// versions of the peers have neither.
 func flow(store string) []*workload {
 	list := []*workload{
 		{name: "limits", jobs: 100_000, about: "drain, W2 with a limit of active jobs and a rate that hold nothing back",
@@ -44,13 +44,13 @@ func flow(store string) []*workload {
 	return list
 }
 
-// fair measures jobs of small keys beside a key with very many.
+// fair measures jobs of small keys beside a key with very many jobs.
 func fair(r *run) metrics {
 	r.fill(task{Key: "big", Keys: 1, Untimed: true}, scaled(1_000_000, r.scale))
 	return arrive(task{Rate: smallRate, Key: "small", Keys: smallJobs, Beside: true})(r)
 }
 
-// blocked has one job of each key run, which is all that its rate allows on a day.
+// blocked runs one job of each key, which is all that its rate allows in a day.
 func blocked(r *run) metrics {
 	r.fill(task{Keys: r.jobs / 2}, r.jobs)
 	r.play(task{Role: "work", Jobs: r.jobs / 2, Beside: true})

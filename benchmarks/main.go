@@ -175,7 +175,7 @@ func (w *workload) plan(names []string, o options) report.Planned {
 	return report.Planned{Workload: w.name, About: w.about, Store: w.store, Jobs: w.size(k, o.scale), Systems: names, Rounds: w.rounds(o)}
 }
 
-// quiet is the load average up to which the machine is ours alone.
+// quiet is the load average up to which the machine counts as idle.
 const quiet = 0.5
 
 func circumstances(o options) (report.Env, error) {
@@ -213,8 +213,8 @@ func circumstances(o options) (report.Env, error) {
 	return e, nil
 }
 
-// publish writes the document if the results are fit for it, and otherwise
-// shows what there is.
+// publish writes the document if the results are fit for it; otherwise it shows the
+// results so far.
 func publish(o options) error {
 	text, err := os.ReadFile(o.results)
 	if err != nil {

@@ -56,7 +56,7 @@ func memoryRun(t *testing.T) options {
 		out: filepath.Join(dir, "doc.md")}
 }
 
-// measured runs the benchmark and reads what it wrote.
+// measured runs the benchmark and returns the results that it wrote.
 func measured(t *testing.T, o options) *report.Results {
 	t.Helper()
 	if err := benchmark(t.Context(), o); err != nil {

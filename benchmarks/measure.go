@@ -11,8 +11,8 @@ import (
 
 type metrics = map[string]float64
 
-// roles measures processes that begin at once, after the jobs that fill asks
-// for were enqueued.
+// roles measures processes that begin at the same time, after the jobs of fill were
+// enqueued.
 func roles(fill *task, tasks ...task) func(*run) metrics {
 	return func(r *run) metrics {
 		if fill != nil {
@@ -38,7 +38,7 @@ func roles(fill *task, tasks ...task) func(*run) metrics {
 			role := map[string]string{"work": "worker", "produce": "producer"}[tasks[i].Role]
 			r.cost(m, role, got, float64(r.jobs))
 			if role == "producer" && len(tasks) > 1 {
-				continue // the worker tells the rest
+				continue // the worker reports the rest
 			}
 			if !tasks[i].Early {
 				m["jobs/s"] = float64(r.jobs) / got["wall"]
@@ -62,28 +62,28 @@ func enqueue(t task) func(*run) metrics {
 	return roles(nil, t)
 }
 
-// drain measures a worker that finds the jobs waiting.
+// drain measures a worker that finds pending jobs.
 func drain(fill, t task) func(*run) metrics {
 	t.Role = "work"
 	return roles(&fill, t)
 }
 
-// arrive measures how soon single jobs reach an idle worker.
+// arrive measures how fast single jobs reach an idle worker.
 func arrive(t task) func(*run) metrics {
 	t.Role = "produce"
 	return roles(nil, task{Role: "work", Early: true, Latency: true, Beside: t.Beside}, t)
 }
 
-// burst measures jobs that are due at once, at a full second because asynq
-// knows no finer time.
+// burst measures jobs that are due at the same time: a full second, since asynq's
+// times are no finer.
 func burst(r *run) metrics {
-	// Long enough to take them in.
+	// Long enough to enqueue them.
 	due := time.Now().Add(time.Duration(4+r.jobs/20_000) * time.Second).Truncate(time.Second)
 	return roles(&task{RunAt: due}, task{Role: "work", Early: true, Latency: true, RunAt: due})(r)
 }
 
-// size measures what waiting jobs occupy and, where there is a log, what their
-// life writes.
+// size measures the space of waiting jobs and, where there is a log, the bytes that
+// their whole life writes to it.
 func size(delay time.Duration) func(*run) metrics {
 	return func(r *run) metrics {
 		var t task
@@ -106,8 +106,8 @@ func deep(depth int) func(*run) {
 	return func(r *run) { r.fill(task{}, scaled(depth, r.scale)) }
 }
 
-// oldSnapshot fills a queue and leaves a transaction open that sees it as it
-// was, until the space is dropped.
+// oldSnapshot fills a queue and leaves a transaction open with a snapshot of it, until
+// the space is dropped.
 func oldSnapshot(r *run) {
 	deep(oldDepth)(r)
 	conn, err := pgx.Connect(r.ctx, r.setup.URL)
@@ -122,10 +122,9 @@ func finished(r *run) {
 	r.fill(keep, n)
 	r.play(task{Role: "work", Jobs: n, Keep: keep.Keep})
 	if r.work.store != "postgres" {
-		// A Redis hash that outgrows its table moves into a larger one step by step,
-		// one with each look at it. A million entries and a round's jobs are more
-		// than 2^20, so that the move would go on during all rounds: what comes and
-		// goes here completes it.
+		// A Redis hash that outgrows its table moves to a larger one, one step with each
+		// access. A million entries and a round's jobs are more than 2^20, so that the
+		// move would last for all rounds. These jobs complete it.
 		warm := scaled(250_000, r.scale)
 		r.fill(task{}, warm)
 		r.play(task{Role: "work", Jobs: warm})
@@ -134,7 +133,7 @@ func finished(r *run) {
 	conn, err := pgx.Connect(r.ctx, r.setup.URL)
 	r.check(err)
 	defer conn.Close(r.ctx)
-	_, err = conn.Exec(r.ctx, "vacuum analyze") // as autovacuum does some time later
+	_, err = conn.Exec(r.ctx, "vacuum analyze") // autovacuum would do it some time later
 	r.check(err)
 }
 
@@ -160,7 +159,7 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 	}
 }
 
-// churnOwn is churn for a store that is in the worker's process.
+// churnOwn is churn for a store in the worker's process.
 func churnOwn(depth int, span time.Duration) func(*run) metrics {
 	return func(r *run) metrics {
 		path, _ := r.counter()
@@ -173,7 +172,7 @@ func churnOwn(depth int, span time.Duration) func(*run) metrics {
 	}
 }
 
-// usage is what the store uses during span, in ms/s and calls/s.
+// usage returns what the store uses during span, in ms/s and calls/s.
 func (r *run) usage(span time.Duration) (cpu, calls float64) {
 	before := r.use()
 	time.Sleep(span)
@@ -181,34 +180,33 @@ func (r *run) usage(span time.Duration) (cpu, calls float64) {
 	return (after.CPU - before.CPU).Seconds() * 1000 / span.Seconds(), float64(after.Calls-before.Calls) / span.Seconds()
 }
 
-// background measures what a worker costs beside its handlers: it keeps its leases,
-// looks for workers that died, and looks for jobs that are due among many that are
-// not.
+// background measures what a worker costs besides its handlers: renewing its leases,
+// finding workers that died, and finding due jobs among many that are not.
 func background(r *run) metrics {
 	r.fill(task{RunAt: time.Now().Add(time.Hour)}, r.jobs)
 	span := r.span(10 * time.Second)
 	quiet, _ := r.usage(span)
 	worker := busy(r, handlers, time.Hour)
-	time.Sleep(span / 5) // the beginning is over then
+	time.Sleep(span / 5) // leaves out the start of the worker
 	cpu, calls := r.usage(span)
 	worker.kill()
 	return metrics{"store ms/s over empty": cpu - quiet, "store calls/s": calls}
 }
 
-// idle measures a worker without work, against the store without a worker.
+// idle measures a worker without work, compared with the store without a worker.
 func idle(r *run) metrics {
 	span := r.span(10 * time.Second)
 	quiet, _ := r.usage(span)
 	whole := span * 5 / 4
 	worker := r.spawn(task{Role: "work", Early: true, Span: whole})
-	time.Sleep(span / 5) // its beginnings are not its idling, nor is its end
+	time.Sleep(span / 5) // leaves out the start of the worker
 	r.check(worker.tell("begin"))
 	cpu, calls := r.usage(span)
 	got := r.result(worker)
 	return metrics{"store ms/s over empty": cpu - quiet, "store calls/s": calls, "worker ms/s": got["cpu"] * 1000 / whole.Seconds()}
 }
 
-// busy enqueues n jobs, and starts a worker and waits until all its handlers run.
+// busy enqueues n jobs, starts a worker and waits until all its handlers run.
 func busy(r *run, n int, hold time.Duration) *child {
 	r.fill(task{}, n)
 	path, started := r.counter()
@@ -233,7 +231,7 @@ func crash(r *run) metrics {
 	victim := busy(r, r.jobs, time.Hour)
 	heir := r.spawn(task{Role: "work", Jobs: r.jobs, Early: true})
 	r.check(heir.tell("begin"))
-	time.Sleep(time.Second) // so that both are at peace
+	time.Sleep(time.Second) // lets both finish their start
 	killed := float64(time.Now().UnixNano()) / 1e9
 	victim.kill()
 	got := r.result(heir)

@@ -14,13 +14,13 @@ type meter struct {
 }
 
 func startMeter() meter {
-	runtime.GC() // of what came before
+	runtime.GC() // collects earlier garbage
 	m := meter{cpu: ownCPU(), allocs: ownAllocs()}
 	m.at = time.Now()
 	return m
 }
 
-// read gives seconds of CPU, and allocations, since the start.
+// read returns seconds of CPU and allocations since the start.
 func (m meter) read() (cpu, allocs float64) {
 	return (ownCPU() - m.cpu).Seconds(), float64(ownAllocs() - m.allocs)
 }

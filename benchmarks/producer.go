@@ -22,7 +22,7 @@ func (p *producer) job(n int) system.Job {
 	due := time.Now()
 	j := system.Job{Unique: p.Unique, Keep: p.Keep, RunAt: p.RunAt}
 	if p.Delay > 0 {
-		// Spread over a second, so that each is due at its own instant.
+		// Spread over a second, so that due times differ.
 		j.RunAt = due.Add(p.Delay + rand.N(time.Second)).Round(time.Millisecond)
 	}
 	if !j.RunAt.IsZero() {
@@ -68,8 +68,8 @@ func (p *producer) run(ctx context.Context, ready func(), stop <-chan struct{}) 
 	return got, nil
 }
 
-// each enqueues the jobs from..to, one a call, from n callers, and tells how
-// long each took.
+// each enqueues the jobs from..to from n callers, one in a call, and returns how long
+// each call took.
 func (p *producer) each(ctx context.Context, n, from, to int) ([]int64, error) {
 	took := make([]int64, to-from)
 	errs := make([]error, n)
@@ -104,8 +104,8 @@ func (p *producer) inBatches(ctx context.Context) error {
 	return nil
 }
 
-// batch enqueues the jobs from..to at once or, for a preparation in a system
-// that has no call for it, from concurrent callers.
+// batch enqueues the jobs from..to in one call. To prepare a system without such a
+// call, it uses concurrent callers.
 func (p *producer) batch(ctx context.Context, from, to int) error {
 	batch := make([]system.Job, to-from)
 	for i := range batch {
@@ -133,8 +133,8 @@ func (p *producer) atRate(ctx context.Context) error {
 	return nil
 }
 
-// keepDepth enqueues as many jobs as were handled; when it is told to stop, what
-// is still missing.
+// keepDepth enqueues a job for each that was handled. When it is told to stop, it
+// first enqueues those that are still missing.
 func (p *producer) keepDepth(ctx context.Context, stop <-chan struct{}) error {
 	missing, err := openCounter(p.Counter)
 	if err != nil {

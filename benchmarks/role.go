@@ -12,46 +12,46 @@ import (
 	"github.com/seed81422ce9/jobs/benchmarks/system"
 )
 
-// task is what a child is to do.
+// task says what a child does.
 type task struct {
 	Role   string // prepare, produce, work
 	System string
 	Setup  system.Setup
 
-	Jobs    int // to enqueue, or to be handled; 0: until told to stop
+	Jobs    int // to enqueue or to handle; 0: until told to stop
 	Counter string
 	Profile string        // a file for a CPU profile
-	Timeout time.Duration // for all jobs to be handled
+	Timeout time.Duration // for handling all jobs
 
-	// What is produced.
+	// For producers.
 	Callers, Batch int           // callers of single jobs, or jobs in a batch
 	Rate           float64       // jobs a second, one caller
-	Depth          int           // keeps so many jobs in the queue
+	Depth          int           // number of jobs to keep in the queue
 	RunAt          time.Time     // also tells a worker when the measurement begins
 	Delay          time.Duration // after the enqueue
 	Queues         []string      // in turn
 	Priorities     int           // in turn
 	Unique         bool
-	Key            string // the beginning of the jobs' keys, and how many there are, in turn
+	Key            string // prefix of the jobs' keys; Keys of them are used in turn
 	Keys           int
-	Untimed        bool // they do not count where others wait beside
+	Untimed        bool // a worker with Beside does not count these jobs
 	Keep           time.Duration
 
-	// How it is handled.
-	Workers  int  // that work in this process, each with a connection to the store of its own; 0: one
+	// For workers.
+	Workers  int  // number of workers in this process, each with its own connection to the store; 0: one
 	Early    bool // the worker runs before the measurement begins
 	Preload  bool // this process enqueues the jobs first
 	FailOnce bool
 	Hold     time.Duration // how long a handler takes
-	Span     time.Duration // work for so long
+	Span     time.Duration // how long to work
 	Shares   bool          // count which queues the first 30 % come from
-	Replaced bool          // each job that is handled is replaced, and the counter tells how many are missing
+	Replaced bool          // each handled job is replaced; the counter has the number of missing ones
 	Latency  bool
-	Beside   bool // other jobs are in the queue, which do not count
+	Beside   bool // the queue has other jobs, which do not count
 }
 
-// singly, as the number of callers, has jobs enqueued one by one, from many
-// callers, in systems that have no call for a batch.
+// singly, as the number of callers, makes many callers enqueue jobs one by one in
+// systems that have no call for a batch.
 const singly = -1
 
 func play(ctx context.Context, t task, ready func(), stop <-chan struct{}) (metrics, error) {
@@ -92,7 +92,8 @@ const payloadSize = 200
 
 var template = fmt.Appendf(nil, `{"n":"%012d","t":"%019d","pad":"%0*d"}`, 0, 0, payloadSize-55, 0)
 
-// payload is made without much ado: its cost counts as the producer's.
+// payload returns the payload of job n. It is cheap, since its cost counts as the
+// producer's.
 func payload(n int, at time.Time) []byte {
 	p := slices.Clone(template)
 	write := func(end int, v int64) {
@@ -106,8 +107,7 @@ func payload(n int, at time.Time) []byte {
 	return p
 }
 
-// parsePayload reads number and time, also after a store has written the JSON
-// in its own way.
+// parsePayload reads number and time, even if a store has reformatted the JSON.
 func parsePayload(p []byte) (n int, at int64) {
 	number := func() (v int64) {
 		for len(p) > 0 && (p[0] < '0' || p[0] > '9') {
@@ -121,7 +121,7 @@ func parsePayload(p []byte) (n int, at int64) {
 	return int(number()), number()
 }
 
-// quantiles adds those of nanoseconds and their mean, in milliseconds.
+// quantiles adds the quantiles and the mean of ns to m, in milliseconds.
 func quantiles(m metrics, of string, ns []int64) {
 	if len(ns) == 0 {
 		return

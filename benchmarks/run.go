@@ -17,30 +17,30 @@ import (
 	"github.com/seed81422ce9/jobs/benchmarks/system"
 )
 
-// harness measures workloads, one system after the other.
+// harness measures workloads, one system after another.
 type harness struct {
 	stores  map[string]store.Store
-	out     io.Writer // lines of results
+	out     io.Writer // for lines of results
 	env     report.Env
 	scale   float64
-	profile string // directory
+	profile string // directory for profiles
 	dir     string // for the data of servers
 	tmp     string
 }
 
-// run is what one system does in a workload. Its methods end the round by
-// check when anything fails.
+// run runs one system in a workload. Its methods end the round with check if anything
+// fails.
 type run struct {
 	*harness
 	ctx   context.Context // of the round
 	work  *workload
 	kind  system.Kind
-	store store.Store // nil for memory and a file
+	store store.Store // nil for memory and file
 	setup system.Setup
 	jobs  int
 	round int
 	kids  []*child
-	fault error // of a round; no other follows
+	fault error // error of a round, after which there is no other
 }
 
 // roundTimeout ends a round that hangs.
@@ -50,8 +50,8 @@ func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args
 
 func (h *harness) write(l report.Line) error { return json.NewEncoder(h.out).Encode(l) }
 
-// workload measures w as planned. Lines written before an error are true, but
-// the workload is then not complete.
+// workload measures w as planned. Lines written before an error are valid, but the
+// workload is then incomplete.
 func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) error {
 	logf("%s on %s: %s", w.name, w.store, w.about)
 	var runs []*run
@@ -66,7 +66,7 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 			r.setup.Handlers = gridHandlers
 		}
 		if w.once != nil && w.store == "redis" {
-			// What one system frees another takes, and the jobs that they keep would lie mixed in memory.
+			// On one server, a system would reuse memory that another has freed, and their jobs would be mixed there.
 			own, err := store.Start(ctx, w.store, h.dir, 0)
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 				rec.Metrics, rec.Error = nil, r.fault.Error()
 			}
 			if w.once == nil {
-				r.drop(ctx) // so that the store does not work on it beside the next system
+				r.drop(ctx) // so that the store has no work with it during the next system's round
 			}
 			logf("  %d/%d %-14s %s", round+1, p.Rounds, r.kind.Name, rec.Summary())
 			if err := h.write(report.Line{Record: &rec}); err != nil {
@@ -127,8 +127,8 @@ func (r *run) check(err error) {
 	}
 }
 
-// attempt calls f with a bound in time, returns the error that check found,
-// and ends the processes that are left.
+// attempt calls f with a timeout, returns the error that check found, and ends the
+// remaining processes.
 func (r *run) attempt(ctx context.Context, f func()) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, roundTimeout, fmt.Errorf("not done within %v", roundTimeout))
 	defer cancel()
@@ -152,7 +152,7 @@ func (r *run) attempt(ctx context.Context, f func()) (err error) {
 
 func (r *run) space() string { return "bench_" + r.kind.Name }
 
-// empty gives the system an empty place with its tables.
+// empty gives the system an empty space with its tables.
 func (r *run) empty() {
 	if r.kind.Store == "file" {
 		r.check(r.removeFile())
@@ -167,7 +167,7 @@ func (r *run) empty() {
 	r.play(task{Role: "prepare"})
 }
 
-// drop removes the system's place. What cannot be removed goes with the server.
+// drop removes the system's space. If that fails, the space ends with the server.
 func (r *run) drop(ctx context.Context) {
 	if r.kind.Store == "file" {
 		if err := r.removeFile(); err != nil {
@@ -181,8 +181,8 @@ func (r *run) drop(ctx context.Context) {
 	}
 }
 
-// file is where a store without a server keeps its jobs: on the disk of the servers'
-// data.
+// file returns the file of a store without a server. It is on the disk with the data
+// of the servers.
 func (r *run) file() string {
 	return filepath.Join(cmp.Or(r.dir, os.TempDir()), fmt.Sprintf("%s-%d.db", r.space(), os.Getpid()))
 }
@@ -215,7 +215,7 @@ func (r *run) result(c *child) metrics {
 	return a.Metrics
 }
 
-// play has a process play a role that is not measured.
+// play runs a process in a role that is not measured.
 func (r *run) play(t task) {
 	t.System, t.Setup, t.Timeout = r.kind.Name, r.setup, roundTimeout/2
 	c, err := spawn(r.ctx, t)
@@ -225,7 +225,7 @@ func (r *run) play(t task) {
 	r.result(c)
 }
 
-// fill enqueues n jobs in the quickest way there is.
+// fill enqueues n jobs as fast as the system can.
 func (r *run) fill(t task, n int) {
 	t.Role, t.Jobs, t.Batch, t.Callers = "produce", n, 1000, singly
 	r.play(t)
@@ -234,7 +234,7 @@ func (r *run) fill(t task, n int) {
 
 func (r *run) use() store.Use {
 	if r.store == nil {
-		return store.Use{} // the process's own memory has nothing to tell
+		return store.Use{} // no server to measure
 	}
 	u, err := r.store.Use(r.ctx)
 	r.check(err)
@@ -247,20 +247,20 @@ func (r *run) bytes() int64 {
 	return n
 }
 
-// storeCost adds what the store has used per job since before.
+// storeCost adds to m what the store has used per job since before.
 func (r *run) storeCost(m metrics, before store.Use, jobs float64) {
 	if r.store != nil {
 		m["store µs/job"] = (r.use().CPU - before.CPU).Seconds() * 1e6 / jobs
 	}
 }
 
-// cost adds what a process used per job.
+// cost adds to m what a process has used per job.
 func (r *run) cost(m metrics, role string, of metrics, jobs float64) {
 	m[role+" µs/job"] = of["cpu"] * 1e6 / jobs
 	m[role+" allocs/job"] = of["allocs"] / jobs
 }
 
-// counter makes a fresh counter that processes share, at a path.
+// counter makes a new shared counter and returns its path.
 func (r *run) counter() (string, counter) {
 	path := filepath.Join(r.tmp, fmt.Sprintf("%s-%s-%d", r.work.name, r.kind.Name, r.round))
 	c, err := openCounter(path)
@@ -269,10 +269,10 @@ func (r *run) counter() (string, counter) {
 	return path, c
 }
 
-// span is d in the scale of the run, and a second at least.
+// span returns d scaled as the run is, at least a second.
 func (r *run) span(d time.Duration) time.Duration {
 	return max(time.Duration(float64(d)*r.scale), time.Second)
 }
 
-// scaled is n in the scale of the run, and 100 at least.
+// scaled returns n times scale, but not below 100 unless n is.
 func scaled(n int, scale float64) int { return max(int(float64(n)*scale), min(n, 100)) }

@@ -104,7 +104,7 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 	return got, err
 }
 
-// kept is a result.
+// kept is the result of jobs that keep one.
 var kept = []byte(`{"ok":true}`)
 
 func (w *worker) handle(ctx context.Context, p []byte, failures int) ([]byte, error) {
@@ -151,11 +151,11 @@ func (w *worker) handle(ctx context.Context, p []byte, failures int) ([]byte, er
 	return nil, nil
 }
 
-// mostMissing is how many jobs of a constant depth may be missing. Without a
-// limit a worker that is quicker than the producer empties the queue.
+// mostMissing is how many jobs a queue of constant depth may lack. Without that limit
+// a worker that is faster than the producer would empty the queue.
 const mostMissing = 2000
 
-// keepDepth holds a handler up while too many jobs are missing.
+// keepDepth delays a handler while too many jobs are missing.
 func (w *worker) keepDepth(ctx context.Context) {
 	if !w.Replaced || w.started.Load() <= mostMissing {
 		return
@@ -167,7 +167,8 @@ func (w *worker) keepDepth(ctx context.Context) {
 	}
 }
 
-// watch waits for the span and notes the speed, also of its first and last tenth.
+// watch waits for the span and records the throughput of all of it, and of its first
+// and last tenth.
 func (w *worker) watch(got metrics, began time.Time) {
 	var counts [11]float64
 	for i := range counts {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// workload is a measurement.
+// workload describes one measurement.
 type workload struct {
 	name, about string
 	store       string
@@ -17,12 +17,12 @@ type workload struct {
 	queues      map[string]int
 	policy      *broker.PolicyRequest // set before each round
 	workers     int                   // in the worker's process, if more than one
-	peerless    bool                  // for our systems only
-	settled     bool                  // defaults of peers are left out: they would take hours
-	long        bool                  // takes minutes: fewer rounds
+	peerless    bool                  // only for our systems
+	settled     bool                  // leaves out peers with defaults, which would take hours
+	long        bool                  // takes minutes, so has fewer rounds
 	deep        bool                  // only on request
 	skip        []string
-	once        func(*run) // prepares all rounds; otherwise each begins empty
+	once        func(*run) // prepares all rounds; without it each begins empty
 	measure     func(*run) metrics
 }
 
@@ -30,7 +30,7 @@ const (
 	handlers = 100
 	callers  = 64
 	// slowJobs bounds the jobs for the one system that handles at most 1000 a
-	// second, whatever the machine.
+	// second on any machine.
 	slowJobs   = 5_000
 	slowSystem = "river"
 )
@@ -43,7 +43,7 @@ func (w *workload) size(k system.Kind, scale float64) int {
 	return scaled(n, scale)
 }
 
-// systems are the names of those that take part.
+// systems returns the names of the systems that take part.
 func (w *workload) systems(only func(string) bool) (names []string) {
 	for _, k := range system.Kinds {
 		switch {
@@ -61,10 +61,10 @@ func (w *workload) systems(only func(string) bool) (names []string) {
 
 var weights = map[string]int{"heavy": 6, "light": 1, "middle": 3}
 
-// inTurn are the queues by weight, in which producers fill them.
+// inTurn has the queues in the order in which producers fill them, by weight.
 var inTurn = []string{"heavy", "middle", "light"}
 
-// workloads are all, in the order in which they run.
+// workloads returns all workloads in the order in which they run.
 func workloads() []*workload {
 	list := []*workload{
 		{name: "W1seq", store: "redis", jobs: 40_000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
@@ -160,7 +160,7 @@ func workloads() []*workload {
 				measure: background},
 			&workload{name: "shutdown", store: store, jobs: 1000, skip: []string{"bare-" + store},
 				about: "stop of a worker with 100 running handlers of 300 ms", measure: shutdown},
-			// River takes an hour by default, a second at least only if no job may take longer.
+			// River takes an hour by default. It can take a second only if no job may run longer than that.
 			&workload{name: "crash", store: store, jobs: handlers, long: true, skip: []string{"bare-" + store, "river", "river-best"},
 				about: "SIGKILL of a worker with 100 running handlers, beside another worker; times from the kill", measure: crash})
 		list = append(list, flow(store)...)
@@ -176,10 +176,10 @@ const oldDepth = 5000
 
 var (
 	keep = task{Keep: 24 * time.Hour}
-	// both counts the time of the worker, which begins first.
+	// both takes the time of the worker, which begins first.
 	both = roles(nil, task{Role: "work"}, task{Role: "produce", Callers: callers})
-	// aged is both, with the age that jobs have when their handlers begin.
+	// aged is both with the age of jobs when their handlers begin.
 	aged = roles(nil, task{Role: "work", Latency: true}, task{Role: "produce", Callers: callers})
-	// drainOwn is for a store that is in the worker's process.
+	// drainOwn is for a store in the worker's process.
 	drainOwn = roles(nil, task{Role: "work", Preload: true, Batch: 1000})
 )

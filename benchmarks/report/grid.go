@@ -9,13 +9,14 @@ import (
 
 const gridPrefix = "fleet "
 
-// GridName is the workload of so many workers, each of which serves so many queues.
+// GridName returns the name of the workload with these numbers of workers, and of
+// queues that each of them serves.
 func GridName(workers, queues int) string { return fmt.Sprintf("%s%dx%d", gridPrefix, workers, queues) }
 
 func (p Planned) inGrid() bool { return strings.HasPrefix(p.Workload, gridPrefix) }
 
-// grid writes one table of the fleets of a store: workers and queues downwards,
-// metrics across, with a figure for each system.
+// grid writes one table for the fleets on a store. Its rows are workers and queues,
+// its columns metrics; a cell has a figure for each system.
 func (r *Results) grid(b *strings.Builder, cells []Planned) {
 	var systems []string
 	has := map[string]bool{}
@@ -56,7 +57,7 @@ func (r *Results) grid(b *strings.Builder, cells []Planned) {
 	}
 }
 
-// figure is the median of a system's rounds in a few letters.
+// figure returns the median of a system's rounds in a few characters.
 func (r *Results) figure(p Planned, system, metric string) string {
 	values, failure := r.Values(p.Workload, p.Store, system, metric)
 	switch {

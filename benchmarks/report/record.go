@@ -1,5 +1,5 @@
-// Package report turns the records of measurements into a document, and
-// refuses to when they are not all there.
+// Package report turns the records of measurements into a document, and refuses to
+// if they are incomplete.
 package report
 
 import (
@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// Env says under what circumstances a run was made.
+// Env describes the circumstances of a run.
 type Env struct {
-	Run      string // of this invocation
+	Run      string // ID of this invocation
 	Began    string // date
 	CPU      string
 	CPUs     int
-	Load     float64           // average before the start
+	Load     float64           // load average before the start
 	Versions map[string]string // of the modules and of Go
 	Stores   map[string]string // with their settings
 	Scale    float64
 	Plan     []Planned
 }
 
-// Planned is a measurement that the run is to make.
+// Planned is a measurement that a run plans to make.
 type Planned struct {
 	Workload string
 	About    string
@@ -35,7 +35,7 @@ type Planned struct {
 	Jobs     int
 	Systems  []string
 	Rounds   int
-	CPU      string `json:"-"` // that it was measured on
+	CPU      string `json:"-"` // on which it was measured
 }
 
 // Record is the outcome of one round of a workload for one system.
@@ -43,10 +43,10 @@ type Record struct {
 	Run, Workload, Store, System string
 	Round, Jobs                  int
 	Metrics                      map[string]float64 `json:",omitempty"`
-	Error                        string             `json:",omitempty"` // it could not be measured
+	Error                        string             `json:",omitempty"` // why it could not be measured
 }
 
-// Summary is the record in one line.
+// Summary returns the record in one line.
 func (r Record) Summary() string {
 	if r.Error != "" {
 		return "FAILED: " + r.Error
@@ -60,23 +60,23 @@ func (r Record) Summary() string {
 	return b.String()
 }
 
-// Line is one line of a file of results: either.
+// Line is one line of a file of results; it has either field.
 type Line struct {
 	Env    *Env    `json:",omitempty"`
 	Record *Record `json:",omitempty"`
 }
 
-// Results are the records of complete measurements, and what is missing.
+// Results holds the records of complete measurements, and says what is missing.
 type Results struct {
 	Env     Env // of the last run, with all stores and the highest load
 	Plan    []Planned
-	Missing []string // planned, not or not wholly made
+	Missing []string // planned, but incomplete
 
 	records []Record
 }
 
-// Read reads lines of results. A workload that several runs measured counts as
-// the last of them did that finished it.
+// Read reads lines of results. If several runs measured a workload, it takes the last
+// run that finished it.
 func Read(r io.Reader) (*Results, error) {
 	var envs []Env
 	byRun := map[string][]Record{}
@@ -129,7 +129,7 @@ func Read(r io.Reader) (*Results, error) {
 	return res, nil
 }
 
-// run is the run that measured a workload.
+// run returns the run that measured a workload.
 func (r *Results) run(workload, store string) string {
 	for _, rec := range r.records {
 		if rec.Workload == workload && rec.Store == store {
@@ -147,7 +147,7 @@ func (r *Results) Sort(want []Planned) {
 	slices.SortStableFunc(r.Plan, func(a, b Planned) int { return cmp.Compare(place(a), place(b)) })
 }
 
-// pick chooses the records of p, or says what is lacking.
+// pick returns the records of p, or says what is missing.
 func pick(records []Record, p Planned) (chosen []Record, lacking string) {
 	for _, system := range p.Systems {
 		for round := range p.Rounds {
@@ -163,8 +163,8 @@ func pick(records []Record, p Planned) (chosen []Record, lacking string) {
 	return chosen, ""
 }
 
-// Values are the values of a metric by round; failure says why a round has
-// none, if one failed. A system that failed in any round has no values.
+// Values returns the values of a metric by round. A system that failed in any round
+// has no values; failure then says why it failed.
 func (r *Results) Values(workload, store, system, metric string) (values map[int]float64, failure string) {
 	values = map[int]float64{}
 	for _, rec := range r.records {
@@ -181,8 +181,8 @@ func (r *Results) Values(workload, store, system, metric string) (values map[int
 	return values, ""
 }
 
-// metrics are the names of the metrics that any system has in p, in their
-// order.
+// metrics returns the names of the metrics that any system has in p, in the order of
+// tables.
 func (r *Results) metrics(p Planned) []string {
 	has := map[string]bool{}
 	for _, rec := range r.records {

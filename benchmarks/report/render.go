@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// MinRounds is how many rounds a figure needs that is published.
+// MinRounds is how many rounds a published figure needs.
 const MinRounds = 5
 
-// Unfit says why the results must not be published, or is empty.
+// Unfit returns why the results must not be published, or "".
 func (r *Results) Unfit(want []Planned, minRounds func(workload string) int) string {
 	var why []string
 	if r.Env.Scale != 1 {
@@ -101,7 +101,7 @@ what is handled, and handlers wait while it is 2000 jobs behind.
 	}
 }
 
-// cpus are the processors that the measurements were made on, sorted.
+// cpus returns the processors on which the measurements were made, sorted.
 func (r *Results) cpus() []string {
 	var all []string
 	for _, p := range r.Plan {
@@ -180,7 +180,7 @@ func (r *Results) table(b *strings.Builder, p Planned) {
 	}
 }
 
-// text writes a sample as median [lowest..highest].
+// text returns a sample as median [lowest..highest].
 func (s Sample) text(unit string) string {
 	text := number(s.Median) + unit
 	if s.Noisy() {
@@ -192,7 +192,7 @@ func (s Sample) text(unit string) string {
 	return text
 }
 
-// number writes three significant digits, thousands in full.
+// number formats v with three significant digits, or in full from a thousand on.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:

@@ -63,7 +63,7 @@ func TestReport_WorkloadsOfDifferentRunsAreNotCompared(t *testing.T) {
 	}
 }
 
-// file writes results: a run that planned rounds of W2 for our system and
+// file returns a file of results: runs that planned rounds of W2 for our system and
 // asynq, with the given records.
 func file(runs ...[]Record) *bytes.Buffer {
 	var b bytes.Buffer

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Sample is what the rounds of a measurement gave.
+// Sample summarises the rounds of a measurement.
 type Sample struct {
 	Median, Min, Max float64
 	Rounds           int
@@ -22,11 +22,11 @@ func Of(values []float64) Sample {
 	return Sample{Median: median, Min: s[0], Max: s[len(s)-1], Rounds: len(s)}
 }
 
-// NoisySpread is the spread from which a figure is called noisy.
+// NoisySpread is the spread from which a figure counts as noisy.
 const NoisySpread = 0.25
 
-// Spread is the distance between the highest and the lowest value, as a part
-// of the median.
+// Spread returns the difference of the highest and the lowest value, divided by the
+// median.
 func (s Sample) Spread() float64 {
 	if s.Max == s.Min {
 		return 0
@@ -41,8 +41,8 @@ func (s Sample) Spread() float64 {
 // than the order of magnitude.
 func (s Sample) Noisy() bool { return s.Spread() > NoisySpread }
 
-// Ratios divides, round by round, so that what slowed a round down for both
-// cancels out. Rounds that only one has are left out.
+// Ratios divides round by round, so that a slowdown of both in one round cancels out.
+// Rounds that only one of them has are left out.
 func Ratios(ours, theirs map[int]float64) []float64 {
 	var ratios []float64
 	for round, v := range ours {
@@ -53,8 +53,7 @@ func Ratios(ours, theirs map[int]float64) []float64 {
 	return ratios
 }
 
-// Quantile is the value below which the part q of values is, which must be
-// sorted and not empty.
+// Quantile returns the q-quantile of values, which must be sorted and not empty.
 func Quantile(sorted []float64, q float64) float64 {
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]

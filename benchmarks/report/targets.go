@@ -2,13 +2,13 @@ package report
 
 import "fmt"
 
-// Metric is something measured.
+// Metric is a measured quantity.
 type Metric struct {
 	Name   string
-	Higher bool // is better
+	Higher bool // higher is better
 }
 
-// Metrics are all, in the order in which tables show them.
+// Metrics lists all metrics in the order of tables.
 var Metrics = []Metric{
 	{"jobs/s", true}, {"jobs/s, first tenth", true}, {"jobs/s, last tenth", true}, {"kept of the first tenth", true},
 	{"claim mean ms", false}, {"claim p50 ms", false}, {"claim p99 ms", false},
@@ -35,8 +35,8 @@ func higher(metric string) bool {
 	return false
 }
 
-// target is what `jobs` must reach, and aims at: a value or, with a peer, its
-// quotient by the peer's; for metrics where less is better, at most that.
+// target is what `jobs` must reach, and what it aims at: a value or, with a peer, the
+// ratio to the peer's value. If lower is better, it is an upper bound.
 type target struct {
 	store, workload, metric string
 	peer                    string // a system, or a workload of our own after "@"
@@ -120,12 +120,11 @@ var targets = []target{
 	{"postgres", "shutdown", "drain over slowest handler ms", "", 100, 50},
 }
 
-// The names in a store of our system, and of the prototype without a framework.
+// ours and bare return the names of our system and of the prototype on a store.
 func ours(store string) string { return "jobs-" + store }
 func bare(store string) string { return "bare-" + store }
 
-// sample is what t is judged by, for the system that is judged; false when it
-// was not measured.
+// sample returns the sample of a system that t judges; false if it was not measured.
 func (t target) sample(r *Results, system string) (Sample, bool) {
 	own, _ := r.Values(t.workload, t.store, system, t.metric)
 	var values []float64
@@ -135,7 +134,7 @@ func (t target) sample(r *Results, system string) (Sample, bool) {
 			values = append(values, v)
 		}
 	case t.peer[0] == '@':
-		// Hours apart, or on another machine, the same code is another one's.
+		// Values of different runs are not comparable: hours or machines are between them.
 		if base, _ := r.Values(t.peer[1:], t.store, system, t.metric); r.run(t.workload, t.store) == r.run(t.peer[1:], t.store) {
 			values = Ratios(own, base)
 		}
@@ -149,7 +148,7 @@ func (t target) sample(r *Results, system string) (Sample, bool) {
 	return Of(values), true
 }
 
-// share is how much of the limit v is, in percent.
+// share returns how much of the limit v reaches, in percent.
 func (t target) share(v, limit float64) string {
 	if !higher(t.metric) {
 		v, limit = limit, v

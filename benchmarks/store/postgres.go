@@ -14,11 +14,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// All that differs from the server's defaults.
+// Settings that differ from the server's defaults.
 const (
 	sharedBuffers = "512MB"
 	maxWALSize    = "4GB"
-	// Of a hundred workers with pools of their own.
+	// For a hundred workers with their own pools.
 	maxConnections = "1000"
 	logFiles       = 256 // of 16 MB, which is as many as maxWALSize allows
 )
@@ -74,7 +74,7 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	_, port, _ := net.SplitHostPort(addr)
 	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c",
 		"shared_buffers=" + sharedBuffers, "-c", "max_connections=" + maxConnections}
-	// So that no checkpoint comes before Warm has made all files.
+	// Prevents a checkpoint before Warm has made all files.
 	config := filepath.Join(data, "postgresql.auto.conf")
 	if err := os.WriteFile(config, []byte("max_wal_size = 64GB\n"), 0o600); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	return err
 }
 
-// Warm makes the files of the log. Each takes up to 70 ms, in which nobody
-// commits, and is used again from then on.
+// Warm makes the files of the log, which the server reuses from then on. Each takes
+// up to 70 ms, during which no transaction can commit.
 func (s *postgresServer) Warm(ctx context.Context) error {
 	for range logFiles {
 		if err := s.exec(ctx, "select pg_logical_emit_message(false, '', '')", "select pg_switch_wal()"); err != nil {

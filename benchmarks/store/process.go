@@ -1,5 +1,5 @@
-// Package store starts private servers for measurements and reads what they
-// have used.
+// Package store starts private servers for measurements and reads their use of
+// resources.
 package store
 
 import (
@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// supervise stands between this process and a server. When the pipe that it
-// reads from ends, however this process ended, it ends the server and removes
-// its directory.
+// supervise is a script that runs a server. When the pipe from this process closes,
+// however this process ended, it ends the server and removes its directory.
 const supervise = `
 dir=$1 signal=$2; shift 2
 "$@" </dev/null >>"$dir/log" 2>&1 & pid=$!
@@ -37,7 +36,7 @@ const startTimeout = 30 * time.Second
 type process struct {
 	dir    string
 	signal string
-	cred   *syscall.Credential // of an unprivileged user when this process is root's
+	cred   *syscall.Credential // an unprivileged user, if this process runs as root
 	shell  *exec.Cmd
 	orders *os.File
 }
@@ -64,7 +63,7 @@ func newProcess(parent, name, signal string) (*process, error) {
 	return nil, errors.New("running as root, and there is no user postgres or nobody to run a server as")
 }
 
-// run runs a program of the server's user to its end.
+// run runs a program as the server's user and waits for it.
 func (p *process) run(args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = p.dir
@@ -118,14 +117,14 @@ func (p *process) pid() (int, error) {
 func (p *process) stop() {
 	if p.orders != nil {
 		p.orders.Close()
-		_ = p.shell.Wait() // however it ended, it is gone
+		_ = p.shell.Wait() // how it ended does not matter
 		p.orders = nil
 	}
 	os.RemoveAll(p.dir)
 }
 
-// address is a loopback address that nobody listens on: with the given port,
-// or with a free one for 0.
+// address returns a loopback address on which no server listens, with the given port
+// or, for 0, with a free one.
 func address(port int) (string, error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -135,8 +134,8 @@ func address(port int) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// program finds a server program in PATH or in dirs, which may be patterns; of
-// several the last in order is taken.
+// program finds a server program in dirs, which may be patterns, or in PATH. If dirs
+// has several, it takes the last in sorted order.
 func program(name, debian string, dirs ...string) (string, error) {
 	for _, dir := range dirs {
 		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
@@ -150,8 +149,8 @@ func program(name, debian string, dirs ...string) (string, error) {
 	return path, nil
 }
 
-// processCPU is the CPU time of a process and of its children, dead ones that
-// it waited for included.
+// processCPU returns the CPU time of a process and of its children, including dead
+// ones that it waited for.
 func processCPU(pid int) (time.Duration, error) {
 	own, err := cpuFields(pid, 4)
 	if err != nil {
@@ -166,7 +165,7 @@ func processCPU(pid int) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		// A child that ended since is in its parent's sum the next time.
+		// The next call counts a child that has just ended in its parent's sum.
 		if used, err := cpuFields(id, 2); err == nil {
 			own += used
 		}
@@ -181,7 +180,7 @@ func cpuFields(pid, n int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program, in brackets, may hold spaces.
+	// The name of the program, in parentheses, may contain spaces.
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	const first, tick = 11, 10 * time.Millisecond // the kernel's user-visible tick

@@ -12,33 +12,32 @@ type Use struct {
 	WAL   int64 // bytes written ahead; zero for Redis
 }
 
-// Store is a private server. It has spaces, which are separate: databases.
+// Store is a private server. It has separate spaces, which are databases.
 type Store interface {
-	// Empty makes the space called name and returns its URL; what was in it is
-	// gone.
+	// Empty makes the space called name, or empties it, and returns its URL.
 	Empty(ctx context.Context, name string) (string, error)
 	// Drop removes the space.
 	Drop(ctx context.Context, name string) error
-	// Warm has a new server do what one in service has done long ago.
+	// Warm brings a new server into the state of one that has run for long.
 	Warm(ctx context.Context) error
-	// Calm has the server do what it put off, so that it does not do it during
-	// a measurement.
+	// Calm makes the server do its deferred work now, and not during a
+	// measurement.
 	Calm(ctx context.Context) error
 	Use(ctx context.Context) (Use, error)
-	// Bytes is what the space's jobs occupy.
+	// Bytes returns how much the jobs of the space occupy.
 	Bytes(ctx context.Context, name string) (int64, error)
-	// Describe names the version and the settings.
+	// Describe returns the version and the settings.
 	Describe(ctx context.Context) (string, error)
 	Stop()
 }
 
-// starts are the ways to start a server.
+// starts has a function for each store that starts its server.
 var starts = map[string]func(ctx context.Context, dir string, port int) (Store, error){
 	"redis": startRedis, "postgres": startPostgres,
 }
 
-// Start starts the server of that name on a loopback port, 0 meaning a free
-// one, with its data in a directory below dir.
+// Start starts the server of that name on a loopback port, or a free one for 0, with
+// its data in a directory below dir.
 func Start(ctx context.Context, name, dir string, port int) (Store, error) {
 	return starts[name](ctx, dir, port)
 }

@@ -36,7 +36,7 @@ func TestStore_AMissingProgramIsNamedWithItsPackage(t *testing.T) {
 func TestStore_AServerCountsWhatItUsesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, start := range starts {
-		// Unlike the directories of testing, one that the server's user can reach.
+		// The server's user cannot enter directories of t.TempDir.
 		dir, err := os.MkdirTemp("", "jobs-bench-test-")
 		if err != nil {
 			t.Fatal(err)

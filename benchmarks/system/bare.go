@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// bareStore is what the prototypes differ in.
+// bareStore is the part in which the prototypes differ.
 type bareStore interface {
 	prepare(ctx context.Context) error
 	put(ctx context.Context, batch []Job) error
-	// turn settles what ended and then claims up to room jobs. With a wait, the
-	// claim is made once there may be jobs, or when that time has passed. It
-	// also says when the next job is due, or zero.
+	// turn settles ended jobs and then claims up to room jobs. With a wait, it claims
+	// once there may be jobs, or when that time has passed. due is the time of the next
+	// scheduled job, or zero.
 	turn(ctx context.Context, ended []bareJob, room int, wait time.Duration) (claimed []bareJob, due time.Time, err error)
 	left(ctx context.Context) (int, error)
 	close() error
@@ -29,7 +29,7 @@ type bareJob struct {
 
 const (
 	bareBatch = 1000             // jobs in one call
-	bareWait  = 10 * time.Second // how long an idle worker waits for word
+	bareWait  = 10 * time.Second // how long an idle worker waits for a wake-up
 )
 
 // bare is a prototype: concurrent enqueues share calls, and one loop settles
@@ -53,8 +53,8 @@ func (b *bare) EnqueueMany(ctx context.Context, batch []Job) error { return b.st
 func (b *bare) Left(ctx context.Context) (int, error)              { return b.store.left(ctx) }
 func (b *bare) Close() error                                       { return b.store.close() }
 
-// Enqueue sends at once when nobody else does; otherwise the job goes with the
-// next call.
+// Enqueue sends at once if no other call is running; otherwise the next call takes
+// the job.
 func (b *bare) Enqueue(ctx context.Context, job *Job) error {
 	b.mu.Lock()
 	if b.sending {
@@ -126,7 +126,7 @@ func (b *bare) Work(ctx context.Context, handle Handle) (func() error, error) {
 	}, nil
 }
 
-// loop keeps up to ahead jobs claimed until ctx ends; then it settles what the
+// loop keeps up to ahead jobs claimed until ctx ends; then it settles the jobs whose
 // handlers have begun.
 func (b *bare) loop(ctx context.Context, ahead int, todo chan<- bareJob, done <-chan bareJob) error {
 	held := 0
@@ -134,7 +134,7 @@ func (b *bare) loop(ctx context.Context, ahead int, todo chan<- bareJob, done <-
 	wait := time.Duration(0)
 	for ctx.Err() == nil || held > 0 {
 		var ended []bareJob
-		// With nothing to claim for, only an end of a job changes anything.
+		// Without room for a claim, wait until a job ends.
 		for len(ended) < ahead && (len(done) > 0 || wait > 0 && held > 0 && len(ended) == 0) {
 			ended = append(ended, <-done)
 		}
@@ -151,7 +151,7 @@ func (b *bare) loop(ctx context.Context, ahead int, todo chan<- bareJob, done <-
 		call, end := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, func() {
 			if wait > 0 {
-				end() // a claim that waits is not worth waiting for
+				end() // do not wait for a waiting claim
 			}
 		})
 		claimed, next, err := b.store.turn(call, ended, room, wait)

@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// barePostgres keeps one hot table, whose finished rows move to a history
-// table.
+// barePostgres has one hot table; finished rows move to a history table.
 type barePostgres struct {
 	url    string
 	pool   *pgxpool.Pool
@@ -31,8 +30,8 @@ create table job_done (id bigint not null, finished_at timestamptz not null, cre
 create index on job_done (id);`
 
 const (
-	// The transaction's number is taken before its places in the line, so that
-	// the floor never passes a row that is not yet to be seen.
+	// The transaction takes its number before its rows take theirs, so that the
+	// floor never passes a row that is not visible yet.
 	bareFirst  = `select pg_current_xact_id()::text::bigint`
 	bareInsert = `insert into job (state, queue, kind, payload, run_at)
 select case when run_at > now() then 0 else 1 end, queue, 'bench', payload, run_at
@@ -97,7 +96,7 @@ func (s *barePostgres) turn(ctx context.Context, ended []bareJob, room int, wait
 		}
 	}
 	if len(ended) == 0 {
-		b.Queue(bareLazy) // a claim that is lost is only made again
+		b.Queue(bareLazy) // a lost claim is just made again
 	}
 	if len(ids) > 0 {
 		b.Queue(bareEnd, ids, attempts)
@@ -137,7 +136,7 @@ func (s *barePostgres) hear(ctx context.Context, wait time.Duration) (err error)
 			return err
 		}
 		_, err = s.listen.Exec(ctx, "listen bare")
-		return err // look once more: what came before nobody heard
+		return err // claim once more, since earlier notifications were missed
 	}
 	limited, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

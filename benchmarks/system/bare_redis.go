@@ -16,8 +16,8 @@ import (
 // at most one token that wakes a worker.
 type bareRedis struct {
 	client  *redis.Client
-	blocked *redis.Client // a wait has no read timeout
-	refuses bool          // jobs whose ID is there
+	blocked *redis.Client // for waits, without a read timeout
+	refuses bool          // refuses jobs whose ID exists
 }
 
 // sentinel keeps the set in the fast form.
@@ -132,7 +132,7 @@ func (r *bareRedis) put(ctx context.Context, batch []Job) error {
 	return err
 }
 
-// bareBlob is a header of 24 bytes, which begins with the failures, and the
+// bareBlob returns a header of 24 bytes, which begins with the failures, and the
 // payload.
 func bareBlob(failures int, payload []byte) string {
 	var b strings.Builder
@@ -147,7 +147,7 @@ func (r *bareRedis) turn(ctx context.Context, ended []bareJob, room int, wait ti
 	p := r.client.Pipeline()
 	if wait > 0 {
 		p = r.blocked.Pipeline()
-		// A blocking timeout fires up to 100 ms late, so this wakes itself.
+		// A blocking timeout fires up to 100 ms late, so the worker wakes itself.
 		defer time.AfterFunc(wait, func() { r.client.LPush(ctx, bareKeys[4], 1) }).Stop()
 	}
 	var settle, retry []any

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// samplers are those of the workloads whose worker has the standard chain.
+// samplers has a sampler for each workload whose worker has the standard chain.
 var samplers = map[string]trace.Sampler{"W2chain": trace.NeverSample(), "W2sampled": trace.AlwaysSample()}
 
 func newTracing(sampler trace.Sampler) *observe.Tracing {
@@ -23,7 +23,7 @@ func newTracing(sampler trace.Sampler) *observe.Tracing {
 	return observe.NewTracing(observe.TracingConfig{TracerProvider: provider})
 }
 
-// dropped takes spans and does nothing with them: what exporters cost is theirs.
+// dropped discards spans, since the cost of exporters is not ours.
 type dropped struct{}
 
 func (dropped) OnStart(context.Context, trace.ReadWriteSpan) {}
@@ -31,7 +31,7 @@ func (dropped) OnEnd(trace.ReadOnlySpan)                     {}
 func (dropped) Shutdown(context.Context) error               { return nil }
 func (dropped) ForceFlush(context.Context) error             { return nil }
 
-// traced are the settings of a client whose jobs carry their traces on.
+// traced returns the settings of a client whose jobs continue its traces.
 func traced(workload string) (cfg jobs.ClientConfig) {
 	if sampler := samplers[workload]; sampler != nil {
 		cfg.Middleware = []jobs.EnqueueMiddleware{newTracing(sampler).Enqueue()}
@@ -39,8 +39,8 @@ func traced(workload string) (cfg jobs.ClientConfig) {
 	return cfg
 }
 
-// mountChain puts the standard chain around handlers: metrics that a reader
-// collects, traces, a log that nobody reads.
+// mountChain mounts the standard chain around handlers: metrics with a reader,
+// traces, and a log that is discarded.
 func mountChain(cfg *jobs.Config, b broker.Broker, sampler trace.Sampler) error {
 	tracing := newTracing(sampler)
 	metrics, err := observe.NewMetrics(observe.MetricsConfig{Broker: b,

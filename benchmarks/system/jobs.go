@@ -22,7 +22,7 @@ type jobsSystem struct {
 	claims claimTimes
 }
 
-// claimTimes is how long claims took that gave jobs.
+// claimTimes records how long claims took that returned jobs.
 type claimTimes struct {
 	mu   sync.Mutex
 	took []int64
@@ -36,7 +36,8 @@ func (c *claimTimes) note(e jobs.ClaimEvent) {
 	}
 }
 
-// ClaimsTook is known where a queue's depth or what was finished may matter.
+// ClaimsTook returns the times of claims, in workloads where the depth of the queue
+// or finished jobs may affect them.
 func (s *jobsSystem) ClaimsTook() []int64 { return s.claims.took }
 
 func openJobs(ctx context.Context, s Setup) (System, error) {
@@ -55,7 +56,7 @@ func openJobs(ctx context.Context, s Setup) (System, error) {
 	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, traced(s.Workload))}, nil
 }
 
-// Prepare has nothing left to do: a store is only opened once it is prepared.
+// Prepare does nothing, since openJobs has prepared the store.
 func (s *jobsSystem) Prepare(context.Context) error { return nil }
 
 func jobsTask(j *Job) *jobs.Task {

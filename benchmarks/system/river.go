@@ -13,11 +13,11 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// connections is the size of the pools of River and of the bare prototype:
-// with more, River was slower.
+// connections is the pool size of River and of the bare prototype. With more, River
+// was slower.
 const connections = 16
 
-// riverArgs carries the payload as it is: the cheapest JSON that River allows.
+// riverArgs has the payload unchanged: the cheapest JSON that River allows.
 type riverArgs struct{ json.RawMessage }
 
 func (riverArgs) Kind() string { return jobType }
@@ -79,8 +79,8 @@ func openPool(ctx context.Context, url string, most int) (*pgxpool.Pool, error) 
 
 func (s *riverSystem) config() *river.Config {
 	cfg := &river.Config{Logger: slog.New(slog.DiscardHandler)}
-	// How soon an insert notifies depends on the inserting client's cooldown;
-	// notifying more often makes bulk inserts slower.
+	// How soon an insert notifies depends on the cooldown of the inserting client. A
+	// shorter one makes bulk inserts slower.
 	if s.best && s.quick() {
 		cfg.FetchCooldown, cfg.FetchPollInterval = time.Millisecond, 20*time.Millisecond
 	}
@@ -130,7 +130,7 @@ func (s *riverSystem) Work(ctx context.Context, handle Handle) (func() error, er
 	handlers := s.setup.Handlers
 	if s.best && !s.quick() {
 		cfg.FetchCooldown, cfg.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
-		if s.setup.Workload != "shutdown" { // which counts handlers
+		if s.setup.Workload != "shutdown" { // that workload counts handlers
 			handlers = 2000
 		}
 	}

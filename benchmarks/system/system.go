@@ -1,4 +1,4 @@
-// Package system puts what is compared behind one interface.
+// Package system has one interface for all compared systems.
 package system
 
 import (
@@ -11,19 +11,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Job is what every system is asked to keep and run. Zero fields ask for
-// nothing.
+// Job is a job for any system. Zero fields ask for nothing.
 type Job struct {
 	Queue    string
 	Payload  []byte
 	Priority int // 1 to 4, 1 first
 	RunAt    time.Time
-	Key      string        // of a tenant, for ours
+	Key      string        // partition key, for ours
 	Unique   bool          // by type and payload, until it is done
 	Keep     time.Duration // how long its record stays, with a result
 }
 
-// Setup says how a system is to be opened.
+// Setup says how to open a system.
 type Setup struct {
 	URL      string
 	Workload string
@@ -32,16 +31,16 @@ type Setup struct {
 	Policy   *broker.PolicyRequest // of a queue, for ours
 }
 
-// Handle runs one job. Failures counts those before; the result is kept if the
-// job asks for it.
+// Handle runs one job. failures counts its earlier failures; result is kept if the job
+// asks for it.
 type Handle func(ctx context.Context, payload []byte, failures int) (result []byte, err error)
 
 // System is a job system under test, opened by one process.
 type System interface {
-	// Prepare makes tables and the like.
+	// Prepare makes what the system needs in the store, such as tables.
 	Prepare(ctx context.Context) error
 	Enqueue(ctx context.Context, job *Job) error
-	// EnqueueMany is the system's call for batches, or ErrNoBatch.
+	// EnqueueMany enqueues a batch in one call, or returns ErrNoBatch.
 	EnqueueMany(ctx context.Context, batch []Job) error
 	// Work handles jobs until stop is called, which lets handlers finish.
 	Work(ctx context.Context, handle Handle) (stop func() error, err error)
@@ -50,8 +49,8 @@ type System interface {
 	Close() error
 }
 
-// ClaimTimer is a system that tells, once it has stopped working, how long its
-// claims took that gave jobs, in nanoseconds.
+// ClaimTimer is a system that reports, once it has stopped working, how long its
+// claims took that returned jobs, in nanoseconds.
 type ClaimTimer interface {
 	ClaimsTook() []int64
 }
@@ -59,7 +58,7 @@ type ClaimTimer interface {
 // ErrNoBatch: the system has no call that enqueues several jobs.
 var ErrNoBatch = errors.New("has no batch call")
 
-// ErrFail is what a handler returns that is meant to fail.
+// ErrFail is the error of handlers that fail on purpose.
 var ErrFail = errors.New("meant to fail")
 
 const jobType = "bench"
@@ -70,13 +69,13 @@ type Kind struct {
 	Store string // redis, postgres, file or memory
 	Ours  bool
 	Bare  bool // a prototype without a framework
-	Best  bool // a peer with its best settings; its name without the suffix has the defaults
+	Best  bool // a peer with its best settings; the name without the suffix is the peer with defaults
 	About string
 	Only  string // the one workload it takes part in, if not in all
 	open  func(ctx context.Context, s Setup) (System, error)
 }
 
-// Kinds are the systems.
+// Kinds lists the systems.
 var Kinds = []Kind{
 	{Name: "jobs-redis", Store: "redis", Ours: true, open: openJobs, About: "jobs, defaults"},
 	{Name: "asynq", Store: "redis", open: openAsynq(false), About: "asynq, defaults"},

@@ -27,7 +27,7 @@ type task struct {
 	Callers, Batch int           // callers of single jobs, or jobs in a batch
 	Rate           float64       // jobs a second, one caller
 	Depth          int           // number of jobs to keep in the queue
-	RunAt          time.Time     // also tells a worker when the measurement begins
+	RunAt          time.Time     // for a worker, when the measurement begins
 	Delay          time.Duration // after the enqueue
 	Queues         []string      // in turn
 	Priorities     int           // in turn

@@ -67,7 +67,7 @@ func Handlers(m Mailer) *jobs.ServeMux {
 // fakeMailer remembers what it sent.
 type fakeMailer struct {
 	Sent []string
-	err  error // of the next call
+	err  error // what the next call returns
 	keys map[string]bool
 }
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// confirm asks whether to go on with what cannot be undone, or is large. Where
-// there is nobody to ask, only --yes agrees.
+// confirm asks the user before an action that cannot be undone or that changes many
+// jobs. Without a user to ask, only --yes confirms.
 func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any) error {
 	if !ask || a.yes {
 		return nil
@@ -23,8 +23,8 @@ func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any)
 	}
 	fmt.Fprint(a.err, question+"? [y/N] ")
 	answer := make(chan string, 1)
-	go func() { // which goes on reading, if the question is left unanswered; the program ends then
-		text, _ := bufio.NewReader(a.in).ReadString('\n') // what cannot be read is no answer
+	go func() { // keeps reading if the question stays unanswered; the program then ends
+		text, _ := bufio.NewReader(a.in).ReadString('\n') // a read error counts as no answer
 		answer <- text
 	}()
 	select {
@@ -43,14 +43,14 @@ func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any)
 	}
 }
 
-// isTerminal reports whether a person sees what is written there, or types
-// what is read.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// onTerminal returns w if it is a terminal, and else what swallows all.
+// onTerminal returns w if it is a terminal, and otherwise a writer that discards
+// everything.
 func onTerminal(w io.Writer) io.Writer {
 	if isTerminal(w) {
 		return w

@@ -53,7 +53,7 @@ NAME --state pending" and "jobsctl queues remove NAME".`,
 	return cmd
 }
 
-// plan is what a bench does.
+// plan is the configuration of a benchmark, by flags.
 type plan struct {
 	queue                               string
 	jobs, size, callers, slots, pickups int
@@ -86,7 +86,7 @@ type figure struct {
 	Latency   *quantiles `json:"latency_ms,omitempty"`
 }
 
-// quantiles are milliseconds.
+// quantiles are in milliseconds.
 type quantiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
@@ -139,15 +139,14 @@ func (f figure) String() string {
 	return s
 }
 
-// removeBench removes the queue, also after an interruption.
+// removeBench removes the benchmark's queue, even after an interruption.
 func (a *app) removeBench(ctx context.Context, i *inspect.Inspector, queue string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	return removeWhole(ctx, i, queue)
 }
 
-// removeWhole deletes the jobs of a queue that nobody serves any more, and the
-// queue.
+// removeWhole deletes a queue that no worker serves any more, with its jobs.
 func removeWhole(ctx context.Context, i *inspect.Inspector, queue string) error {
 	for _, state := range shown {
 		if _, err := i.Purge(ctx, queue, state); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeNames offers queues and states wherever they are asked for.
+// completeNames adds completion of queues and states to all flags that take them.
 func (a *app) completeNames(cmd *cobra.Command) {
 	states := cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)
 	for name, complete := range map[string]cobra.CompletionFunc{"queue": a.queueNames, "state": states, "context": a.contextNames} {
@@ -30,8 +30,8 @@ func (a *app) completeNames(cmd *cobra.Command) {
 	}
 }
 
-// queueNames are the queues of the store, or none if it does not answer at
-// once, so that completion does not keep the user waiting.
+// queueNames returns the queues of the store, or none if it does not answer at once:
+// completion must not keep the user waiting.
 func (a *app) queueNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()

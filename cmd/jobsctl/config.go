@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fileConfig is what a configuration file holds: stores by name.
+// fileConfig is the content of a configuration file: stores by name.
 type fileConfig struct {
-	Current  string                 `yaml:"current,omitempty"` // the context that is used when none is named
+	Current  string                 `yaml:"current,omitempty"` // the context used when none is named
 	Contexts map[string]storeConfig `yaml:"contexts"`
 }
 
@@ -26,15 +26,15 @@ type storeConfig struct {
 	Broker string `yaml:"broker"` // URL
 }
 
-// storeSource says which store is meant, and what named it. Its errors never quote
-// the URL: it may hold a password.
+// storeSource is the selected store, and what selected it. Errors never quote the URL:
+// it may hold a password.
 type storeSource struct {
 	url     string
-	context string // its name, if it is one
+	context string // empty if the store was given by its URL
 	by      string // the flag, variable or file that named it
 }
 
-// source is the store by flag, environment or file, in this order.
+// source returns the store selected by flag, environment or file, in this order.
 func (a *app) source() (storeSource, error) {
 	if a.url != "" && a.context != "" {
 		return storeSource{}, &usageError{"give --broker or --context, not both"}
@@ -64,7 +64,7 @@ func (a *app) source() (storeSource, error) {
 	return storeSource{url: store.Broker, context: name, by: by}, err
 }
 
-// storeURL is the URL of a store that is named by its URL or its context.
+// storeURL returns the URL of a store that is given by its URL or its context.
 func (a *app) storeURL(text string) (string, error) {
 	if strings.Contains(text, ":") {
 		return text, nil
@@ -88,7 +88,7 @@ func (c *fileConfig) named(name, path string) (storeConfig, error) {
 	return store, nil
 }
 
-// configPath is where the configuration file is, or is to be.
+// configPath returns the path of the configuration file, which need not exist.
 func (a *app) configPath() (string, error) {
 	if a.config != "" {
 		return a.config, nil
@@ -100,8 +100,7 @@ func (a *app) configPath() (string, error) {
 	return filepath.Join(dir, "jobsctl", "config.yaml"), nil
 }
 
-// readConfig reads the configuration file. One that was not asked for need not
-// be there.
+// readConfig reads the configuration file. The default file may be missing.
 func (a *app) readConfig() (cfg fileConfig, path string, err error) {
 	path, err = a.configPath()
 	if err != nil {
@@ -127,7 +126,7 @@ func (a *app) readConfig() (cfg fileConfig, path string, err error) {
 	return cfg, path, private(file, &cfg)
 }
 
-// private refuses a file with a password that others can read.
+// private returns an error if the file holds a password and other users can read it.
 func private(file *os.File, cfg *fileConfig) error {
 	info, err := file.Stat()
 	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
@@ -142,7 +141,7 @@ func private(file *os.File, cfg *fileConfig) error {
 	return nil
 }
 
-// writeConfig replaces the configuration file, in one step.
+// writeConfig replaces the configuration file atomically.
 func (a *app) writeConfig(cfg *fileConfig) error {
 	path, err := a.configPath()
 	if err != nil {
@@ -155,11 +154,11 @@ func (a *app) writeConfig(cfg *fileConfig) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".config-*") // for this user alone
+	file, err := os.CreateTemp(filepath.Dir(path), ".config-*") // readable by this user only
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // which is gone, if all went well
+	defer os.Remove(file.Name()) // already renamed on success
 	_, err = file.Write(content)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
@@ -167,8 +166,8 @@ func (a *app) writeConfig(cfg *fileConfig) error {
 	return os.Rename(file.Name(), path)
 }
 
-// redacted is a URL without what is secret in it, and whether there was
-// something. Of one that cannot be read only the scheme is left.
+// redacted returns a URL without its secrets, and whether it had any. Of a URL that
+// cannot be parsed, only the scheme is left.
 func redacted(text string) (shown string, secret bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" && u.User == nil && u.RawQuery == "" && u.Path == "" {

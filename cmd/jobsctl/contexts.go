@@ -14,7 +14,7 @@ import (
 type contextView struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
-	Store   string `json:"store"` // without what is secret
+	Store   string `json:"store"` // without secrets
 }
 
 var contextColumns = []column{
@@ -54,7 +54,7 @@ func (a *app) contextList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			used, _ := a.source() // with an error no context is in use
+			used, _ := a.source() // after an error, no context is in use
 			for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {
 				store, _ := redacted(cfg.Contexts[name].Broker)
 				mark := ""
@@ -127,7 +127,7 @@ it gets into no history of a shell, unless --broker gives it.`,
 				if isTerminal(a.in) {
 					fmt.Fprint(a.err, "URL: ")
 				}
-				line, _ := bufio.NewReader(a.in).ReadString('\n') // what cannot be read is no URL
+				line, _ := bufio.NewReader(a.in).ReadString('\n') // a read error leaves no URL
 				url = strings.TrimSpace(line)
 			}
 			if !strings.Contains(url, "://") {
@@ -174,9 +174,9 @@ func (a *app) contextDelete() *cobra.Command {
 	}
 }
 
-// contextNames are those of the configuration file.
+// contextNames returns the contexts of the configuration file.
 func (a *app) contextNames(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
-	cfg, _, _ := a.readConfig() // without one there are none
+	cfg, _, _ := a.readConfig() // without a file there are none
 	for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {
 		names = append(names, plain(name))
 	}

@@ -32,7 +32,7 @@ Access control:
 A read-only dashboard on a loopback address needs none of these. Passwords and
 tokens are sent in clear text: on a network, put a proxy with TLS in front.`
 
-// dashboardFlags are how the dashboard is served.
+// dashboardFlags are the flags of the command dashboard.
 type dashboardFlags struct {
 	addr, title, traceURL  string
 	write, payloads, token bool
@@ -86,7 +86,7 @@ func (a *app) dashboard() *cobra.Command {
 	return cmd
 }
 
-// gate checks the flags and makes what lets requests in.
+// gate checks the flags and returns the gate that they ask for.
 func (f *dashboardFlags) gate() (*gate, error) {
 	host, _, err := net.SplitHostPort(f.addr)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	return g, nil
 }
 
-// authorize permits what the flags permit, to everybody that the gate let in.
+// authorize permits what the flags permit, for every request that the gate admitted.
 func (f *dashboardFlags) authorize(r *http.Request, action dashboard.Action) (string, error) {
 	who, _, _ := r.BasicAuth()
 	if f.behindProxy {
@@ -165,8 +165,7 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	return a.serveOn(ctx, l, g.guard(h), h)
 }
 
-// serveOn serves all, of which the dashboard h is a part, on a listener until
-// ctx ends.
+// serveOn serves the handler all, which includes the dashboard h, until ctx ends.
 func (a *app) serveOn(ctx context.Context, l net.Listener, all http.Handler, h *dashboard.Handler) error {
 	server := &http.Server{
 		Handler: all, MaxHeaderBytes: 64 << 10,
@@ -180,7 +179,7 @@ func (a *app) serveOn(ctx context.Context, l net.Listener, all http.Handler, h *
 		return err
 	case <-ctx.Done():
 	}
-	_ = h.Close() // or open pages would hold the server up
+	_ = h.Close() // otherwise open pages would delay the shutdown
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), dashboardShutdown)
 	defer cancel()
 	if err := server.Shutdown(ending); err != nil {

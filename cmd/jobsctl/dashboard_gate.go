@@ -12,7 +12,7 @@ import (
 
 // gate decides which requests reach the dashboard.
 type gate struct {
-	local          bool // it listens on a loopback address
+	local          bool // the dashboard listens on a loopback address
 	user, password string
 	token          string // in the printed address; exchanged for the cookie
 	cookie         string
@@ -25,7 +25,7 @@ const (
 
 func (g *gate) newToken() { g.token, g.cookie = rand.Text(), rand.Text() }
 
-// query is what the printed address ends with.
+// query returns the query part of the printed address.
 func (g *gate) query() string {
 	if g.token == "" {
 		return ""
@@ -33,14 +33,14 @@ func (g *gate) query() string {
 	return "?" + tokenParam + "=" + g.token
 }
 
-// guard lets requests through to h.
+// guard returns a handler that passes admitted requests to h.
 func (g *gate) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		switch {
 		case g.local && !ownHost(r.Host):
-			// A page of another site whose name was made to mean this machine.
+			// DNS rebinding: the name of another site resolves to this machine.
 			http.Error(w, "This dashboard serves this machine only. Open it as localhost or 127.0.0.1.", http.StatusMisdirectedRequest)
 		case g.user != "" && !g.known(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
@@ -69,13 +69,13 @@ func (g *gate) admitted(r *http.Request) bool {
 	return err == nil && same(c.Value, g.cookie)
 }
 
-// same compares in a time that does not depend on where the texts differ.
+// same compares in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// ownHost reports whether a request was meant for this machine.
+// ownHost reports whether a request names this machine as its host.
 func ownHost(hostPort string) bool {
 	host := hostPort
 	if h, _, err := net.SplitHostPort(hostPort); err == nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// decision is a verb for jobs: those named, or those that a filter selects.
+// decision is a verb that changes jobs: those named, or those that a filter selects.
 type decision struct {
 	inspect.Verb
 	short, long string
-	state       broker.State // default of the filter; none means that it must be given
+	state       broker.State // default of the filter; StateNone: the user must give one
 	flags       func(*pflag.FlagSet)
 	check       func() error
 }
 
-// verb is a decision by its name in package inspect.
+// verb returns the decision with a name of package inspect.
 func verb(name, short, long string, state broker.State) *decision {
-	v, _ := inspect.VerbNamed(name) // a test carries out each
+	v, _ := inspect.VerbNamed(name) // a test runs each verb, so the name exists
 	return &decision{Verb: v, short: short, long: long, state: state}
 }
 
@@ -76,7 +76,7 @@ func (a *app) reschedule() *cobra.Command {
 	return a.decide(d)
 }
 
-// asksBefore says what a decision is confirmed for.
+// asksBefore returns what the help says after "The command asks before it".
 func asksBefore(d *decision) string {
 	if d.Grave {
 		return "changes anything"
@@ -132,7 +132,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 	return cmd
 }
 
-// selects reports whether a flag narrows the selection down.
+// selects reports whether any flag narrows the selection.
 func selects(flags *pflag.FlagSet) bool {
 	for _, name := range []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"} {
 		if flags.Changed(name) {
@@ -142,7 +142,7 @@ func selects(flags *pflag.FlagSet) bool {
 	return false
 }
 
-// decideNamed carries the decision out for jobs by ID.
+// decideNamed carries out a decision for jobs given by ID.
 func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision, queue string, ids []string, dry bool) error {
 	byQueue := make(map[string][]string)
 	var order []string
@@ -155,7 +155,7 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		if byQueue[j.Queue] == nil {
 			order = append(order, j.Queue)
 		}
-		if !slices.Contains(byQueue[j.Queue], j.ID) { // written in two ways
+		if !slices.Contains(byQueue[j.Queue], j.ID) { // the user may have given the same job twice
 			byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
 			n++
 		}
@@ -181,18 +181,18 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 	return a.report(d, total, false)
 }
 
-// largeDecision is the number of jobs from which on a decision is confirmed that
-// can be undone: more than anybody looks through before.
+// largeDecision is the number of jobs above which even a decision that can be undone
+// asks for confirmation: more than a person would check one by one.
 const largeDecision = 100
 
-// decideSelected carries the decision out for what the filter selects.
+// decideSelected carries out a decision for the jobs that the filter selects.
 func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry bool, rate int, unfiltered bool) error {
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
 	}
 	n := 0
-	if dry || !a.yes || f.byStateAlone() { // otherwise the count is not shown, and can take long
+	if dry || !a.yes || f.byStateAlone() { // otherwise nobody sees the count, which can take long
 		if n, err = a.count(ctx, i, d, f, queries); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 	return a.carryOut(ctx, i, d, f, queries, rate, n)
 }
 
-// count says for about how many jobs a decision would be carried out.
+// count returns about how many jobs a decision would affect.
 func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query) (n int, err error) {
 	if f.byStateAlone() {
 		for _, q := range f.infos {
@@ -250,8 +250,8 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 	return n, nil
 }
 
-// carryOut carries the decision out for what each query selects, which is count
-// jobs as far as is known.
+// carryOut carries out a decision for the jobs of all queries. count is their number,
+// for the progress bar, or 0 if it is unknown.
 func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query, rate, count int) error {
 	limit := f.limit
 	var total inspect.Report
@@ -274,7 +274,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f
 	return a.report(d, total, false)
 }
 
-// rest is what is left of a limit, of which zero means none.
+// rest returns what is left of a limit; a limit of 0 means none.
 func rest(limit, used int) int {
 	if limit == 0 {
 		return 0
@@ -282,8 +282,8 @@ func rest(limit, used int) int {
 	return limit - used
 }
 
-// interrupted reports what a decision did before it ended in the middle; about is
-// for how many jobs it was begun, or 0.
+// interrupted reports what a decision did before it was interrupted; about is the
+// number of jobs that it was to change, or 0 if unknown.
 func (a *app) interrupted(d *decision, r inspect.Report, about int) {
 	if about > 0 && !a.structured() {
 		a.say("%s of about %s %s.", number(r.Done), plural(about, "job"), d.Done)
@@ -291,10 +291,10 @@ func (a *app) interrupted(d *decision, r inspect.Report, about int) {
 		return
 	}
 	r.Matched = max(r.Matched, about)
-	_ = a.report(d, r, false) // the error that ended it says more
+	_ = a.report(d, r, false) // the caller returns the error that ended it
 }
 
-// report reports what a decision did. Refusals make the command fail.
+// report reports what a decision did. It returns an error if jobs were refused.
 func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	if a.structured() {
 		refused := make([]map[string]string, 0, len(r.Refusals))
@@ -327,7 +327,7 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	return nil
 }
 
-// sayMore reports what did not go as intended.
+// sayMore reports the jobs that were not changed, and why.
 func (a *app) sayMore(r inspect.Report) {
 	if r.Repeated > 0 {
 		a.say("%s of them existed there already.", number(r.Repeated))

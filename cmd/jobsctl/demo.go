@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/demo"
 )
 
-// tour is what a demo does, by its flags.
+// tour is the configuration of a demo, by flags.
 type tour struct {
 	demo.Config
 	span      time.Duration // zero: until interrupted
@@ -146,7 +146,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 	return nil
 }
 
-// watchDemo shows the demo until it is to end.
+// watchDemo shows the demo until it ends.
 func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
 	i := inspect.New(d.Broker())
 	if a.interactive() && !a.structured() {
@@ -183,7 +183,7 @@ with growing delays; timeouts end runs that hang; jobs that fail too often are
 dead, and stay until somebody decides; a worker that is killed loses no job:
 other workers reclaim its jobs when its lease of two seconds has run out.`
 
-// balance says where all jobs are. The numbers add up.
+// balance returns how many jobs are in which state. The numbers add up.
 func balance(t demo.Totals) string {
 	line := fmt.Sprintf("%d enqueued = %d done + %d waiting or running + %d dead", t.Enqueued, t.Done, t.Waiting, t.DeadNow)
 	if t.Cancelled+t.Deleted > 0 {
@@ -192,16 +192,17 @@ func balance(t demo.Totals) string {
 	return line
 }
 
-// mishaps says what went wrong, as a demo should.
+// mishaps returns a line with the failures that the demo provoked.
 func mishaps(t demo.Totals) string {
 	return fmt.Sprintf("runs failed: %d, of them hung: %d; workers killed: %d; jobs reclaimed: %d", t.Failed, t.Hung, t.Crashes, t.Reclaimed)
 }
 
-// introduction is how long the panel says what one sees.
+// introduction is how long the panel explains the screen before it suggests what to
+// try.
 const introduction = 10 * time.Second
 
-// demoPanel is what stands under the queues: totals, what one sees, then what
-// to try, and events.
+// demoPanel returns the lines below the queues: totals, an explanation or later
+// suggestions, and events.
 func demoPanel(d *demo.Demo, address string, since time.Duration) []string {
 	n := d.Totals()
 	lines := []string{"", bold.Render(balance(n)), mishaps(n), ""}
@@ -219,7 +220,7 @@ func demoPanel(d *demo.Demo, address string, since time.Duration) []string {
 	return lines
 }
 
-// settleDemo reports where every job is.
+// settleDemo reports at the end which state each job is in.
 func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 	if a.structured() {
 		if err := a.object(map[string]any{

@@ -17,9 +17,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/demo"
 )
 
-// demoDashboard serves the dashboard of a demo, with decisions and payloads,
-// and on loopback the demo's controls, until closed is called, to a browser that has
-// its address.
+// demoDashboard serves the dashboard of a demo, with decisions and payloads, until
+// closed is called. On a loopback address it also serves the demo's controls. Only
+// browsers that open the printed address, with its secret, get in.
 func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (address string, closed func(), err error) {
 	f := dashboardFlags{addr: addr, write: true, payloads: true}
 	g, err := f.gate()
@@ -43,17 +43,17 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 		all, first = newDemoPage(d, h), "/demo"
 	}
 	quiet := *a
-	quiet.err = io.Discard // the terminal is full of other things
+	quiet.err = io.Discard // the demo's own view fills the terminal
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = quiet.serveOn(ctx, l, g.guard(all), h) // the page shows it
+		_ = quiet.serveOn(ctx, l, g.guard(all), h) // the browser shows that the server is gone
 	}()
 	return fmt.Sprintf("http://%s%s%s", l.Addr(), first, g.query()), func() { stop(); <-ended }, nil
 }
 
-// browse opens an address in a browser, where there is one. Nobody waits for it.
+// browse opens an address in a browser, if there is one. It does not wait for it.
 func (a *app) browse(address string) {
 	name, args := "xdg-open", []string{address}
 	switch {

@@ -23,8 +23,8 @@ var demoTemplate = template.Must(template.New("demo").Funcs(template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05") },
 }).Parse(demoHTML))
 
-// demoPage shows the controls of a demo beside its dashboard. The gate in front
-// admits browsers that have the secret, on this machine.
+// demoPage serves the controls of a demo, next to its dashboard. The gate in front
+// admits only browsers on this machine that have the secret.
 type demoPage struct {
 	demo        *demo.Demo
 	crossOrigin *http.CrossOriginProtection
@@ -46,13 +46,13 @@ func newDemoPage(d *demo.Demo, rest http.Handler) http.Handler {
 
 const (
 	demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'" // that of the dashboard
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'" // the same as the dashboard's
 	maxDemoForm   = 4 << 10 // bytes: six numbers
 	maxDemoEvents = 15      // shown
 	maxDemoKills  = 10      // shown
 )
 
-// shownDemo is what the page is made of.
+// shownDemo is the data of the page.
 type shownDemo struct {
 	Problem string
 	Totals  demo.Totals
@@ -88,14 +88,15 @@ func (p *demoPage) render(w http.ResponseWriter, problem error) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// newest are the last n, the last one first.
+// newest returns the last n elements, the last one first.
 func newest[T any](all []T, n int) []T {
 	all = slices.Clone(all[max(len(all)-n, 0):])
 	slices.Reverse(all)
 	return all
 }
 
-// decide does what a form of the page asks for. Other sites cannot ask.
+// decide carries out what a form of the page asks for. It refuses requests from other
+// sites.
 func (p *demoPage) decide(w http.ResponseWriter, r *http.Request) {
 	if err := p.crossOrigin.Check(r); err != nil {
 		http.Error(w, "This request came from another site and was refused.", http.StatusForbidden)

@@ -31,11 +31,11 @@ func (a *app) dlq() *cobra.Command {
 		a.suppress(unsuppress, "Show suppressed dead jobs in lists again"))
 }
 
-// fixState makes a command one for jobs of a single state.
+// fixState limits a command to jobs of one state.
 func fixState(cmd *cobra.Command, state string) {
 	flag := cmd.Flags().Lookup("state")
 	flag.Hidden, flag.DefValue = true, state
-	_ = flag.Value.Set(state) // any text is taken
+	_ = flag.Value.Set(state) // the flag takes any text
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flag.Changed && flag.Value.String() != state {
@@ -45,7 +45,7 @@ func fixState(cmd *cobra.Command, state string) {
 	}
 }
 
-// unsuppress is the one decision that is for suppressed jobs alone.
+// unsuppress is the only decision that is for suppressed jobs alone.
 const unsuppress = "unsuppress"
 
 func (a *app) suppress(name, short string) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// errUnhealthy says that something is wrong in the store still.
+// errUnhealthy says that errors remain in the store.
 var errUnhealthy = errors.New("errors remain in the store, see above")
 
 func (a *app) doctor() *cobra.Command {
@@ -85,7 +85,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 	return cmd
 }
 
-// concat is one examination after the other, until one fails.
+// concat returns the findings of one examination after the other, until one fails.
 func concat(all []iter.Seq2[inspect.Finding, error]) iter.Seq2[inspect.Finding, error] {
 	return func(yield func(inspect.Finding, error) bool) {
 		for _, one := range all {
@@ -98,18 +98,18 @@ func concat(all []iter.Seq2[inspect.Finding, error]) iter.Seq2[inspect.Finding, 
 	}
 }
 
-// shownOfEach is how many findings of a kind are named.
+// shownOfEach is how many findings of each kind are listed; the others are counted.
 const shownOfEach = 5
 
 // diagnosis collects findings by kind and queue.
 type diagnosis struct {
 	all      bool
 	groups   []*sameFindings
-	errors   int // that were found
+	errors   int // found
 	warnings int
 	fixed    int
-	fixable  int // of those that were not
-	remain   int // errors that were not repaired
+	fixable  int // not repaired, but --fix can
+	remain   int // errors not repaired
 }
 
 type sameFindings struct {
@@ -118,7 +118,7 @@ type sameFindings struct {
 	first []inspect.Finding
 	count int
 	fixed int
-	left  []string // reasons
+	left  []string // why repairs were not possible
 }
 
 func (d *diagnosis) add(f inspect.Finding) {
@@ -207,7 +207,7 @@ func level(k broker.FindingKind) string {
 	return "error"
 }
 
-// findingView is a finding as a line of JSON.
+// findingView is a finding as -o json writes it.
 type findingView struct {
 	Level  string `json:"level"`
 	Code   string `json:"code"`

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// change is what is to become of a job's payload.
+// change is how to edit a job's payload, by flags.
 type change struct {
 	queue, payload, file    string
-	given                   bool // --payload
+	given                   bool // --payload was given
 	raw, redrive, diff, dry bool
 }
 
@@ -94,7 +94,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	}
 	redriven := false
 	if c.redrive {
-		edited := j.Epoch + 1 // a decision made meanwhile wins
+		edited := j.Epoch + 1 // refused if the job has changed since
 		r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
 			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
 		if redriven = err == nil && r.Done == 1; !redriven {
@@ -111,7 +111,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	return nil
 }
 
-// newPayload gets the payload from wherever it is to come, and checks it.
+// newPayload gets the new payload from the flag, the input or an editor, and checks it.
 func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byte, err error) {
 	switch {
 	case c.given:
@@ -140,7 +140,7 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	if len(editor) == 0 {
 		return nil, &usageError{"give --payload or --payload-file, or set VISUAL or EDITOR"}
 	}
-	dir, err := os.MkdirTemp("", "jobsctl-edit-") // for this user alone
+	dir, err := os.MkdirTemp("", "jobsctl-edit-") // readable by this user only
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +173,8 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	return edited, err
 }
 
-// difference shows the lines in which two texts differ: all between the first
-// and the last one.
+// difference returns the lines of both texts from the first to the last one that
+// differs.
 func difference(before, after string) string {
 	old, new := strings.Split(before, "\n"), strings.Split(after, "\n")
 	head := 0

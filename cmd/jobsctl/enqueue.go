@@ -88,10 +88,11 @@ func (a *app) enqueue() *cobra.Command {
 	return cmd
 }
 
-// maxInput bounds what is read of a file: more than any payload may have.
+// maxInput is how much of a file is read at most, in bytes: more than any payload may
+// have.
 const maxInput = 16 << 20
 
-// read reads a file, or the standard input for "-".
+// read returns the content of a file, or of the standard input for "-".
 func (a *app) read(name string) ([]byte, error) {
 	in := a.in
 	if name != "-" {

@@ -20,8 +20,8 @@ type eventView struct {
 	Event   string    `json:"event"` // settled, cancel-requested or missed
 	Queue   string    `json:"queue,omitempty"`
 	ID      string    `json:"id,omitempty"`
-	State   string    `json:"state,omitempty"` // into which the job went
-	Type    string    `json:"type,omitempty"`  // unless the job has left no record
+	State   string    `json:"state,omitempty"` // the job's new state
+	Type    string    `json:"type,omitempty"`  // empty if the job left no record
 	Attempt int       `json:"attempt,omitempty"`
 	Error   string    `json:"last_error,omitempty"`
 	Missed  int64     `json:"missed,omitempty"` // events that came faster than they could be written
@@ -29,8 +29,8 @@ type eventView struct {
 
 const (
 	lookForQueues = 10 * time.Second       // time between two looks for new queues
-	gatherEvents  = 100 * time.Millisecond // for so long events are gathered, to be looked up by one call a queue
-	mostGathered  = 500                    // and no more events than this
+	gatherEvents  = 100 * time.Millisecond // how long events are gathered, so that one call for each queue looks up their jobs
+	mostGathered  = 500                    // how many events are gathered at most
 )
 
 func (a *app) events() *cobra.Command {
@@ -73,7 +73,8 @@ type follower struct {
 	states    []string
 }
 
-// follow follows those queues, or all that there are at any time.
+// follow follows the named queues, or without names all queues, also those that are
+// made meanwhile.
 func (f *follower) follow(ctx context.Context, names []string) error {
 	for {
 		queues, err := f.inspector.Queues(ctx, names...)
@@ -93,7 +94,7 @@ func (f *follower) follow(ctx context.Context, names []string) error {
 	}
 }
 
-// watched follows queues until there are others, if it is to look for them.
+// watched follows queues. With look set it returns when the store has other queues.
 func (f *follower) watched(ctx context.Context, queues []string, look bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +134,7 @@ func (f *follower) watched(ctx context.Context, queues []string, look bool) erro
 	}
 }
 
-// gather adds what comes shortly after the first event.
+// gather returns the first event and those that arrive shortly after it.
 func gather(first broker.Event, events <-chan broker.Event) []broker.Event {
 	all, enough := []broker.Event{first}, time.After(gatherEvents)
 	for len(all) < mostGathered {
@@ -150,7 +151,7 @@ func gather(first broker.Event, events <-chan broker.Event) []broker.Event {
 	return all
 }
 
-// write writes events with what is known of their jobs now.
+// write writes events with the current type and attempt of their jobs.
 func (f *follower) write(ctx context.Context, events []broker.Event) error {
 	events = slices.DeleteFunc(events, func(e broker.Event) bool {
 		return len(f.states) > 0 && e.Kind != broker.EventMissed && !slices.Contains(f.states, e.State.String())

@@ -23,12 +23,12 @@ const exitCodes = `  0    done
   9    the store is not migrated; nothing was changed
   130  interrupted`
 
-// usageError is an error in how the command was called.
+// usageError is a mistake in how the command was called.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string {
 	if text, whole := strings.CutSuffix(e.text, "\n"); whole || strings.HasSuffix(text, "?") {
-		return text // which answers what --help would
+		return text // the text is the help itself
 	}
 	return e.text + "; see --help"
 }
@@ -74,8 +74,8 @@ func exitCode(err error) int {
 	return 1
 }
 
-// text is an error for a person: without the name of this program in front. A queue
-// that does not exist is reported in the same words by each command.
+// text returns an error's text for a person, without the package's prefix. All commands
+// report a missing queue in the same words.
 func text(err error) string {
 	var call *broker.Error
 	if errors.As(err, &call) && call.Queue != "" && call.ID == "" && errors.Is(call.Err, broker.ErrNotFound) {
@@ -84,12 +84,12 @@ func text(err error) string {
 	return strings.TrimPrefix(err.Error(), "jobs: ")
 }
 
-// noQueue is the error for a queue that does not exist.
+// noQueue returns the error for a queue that does not exist.
 func noQueue(name string) error {
 	return fmt.Errorf("queue %q: %w; \"jobsctl queues ls\" lists the queues", short(name, 64), broker.ErrNotFound)
 }
 
-// noArgs and exactly refuse other numbers of arguments.
+// noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Sprintf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])}
@@ -106,7 +106,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// orNone are the arguments of a command that takes one or none.
+// orNone returns the check for a command with one optional argument.
 func orNone(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {

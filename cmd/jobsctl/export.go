@@ -77,7 +77,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 		return err
 	}
 	w, log, flush := a.out, *a, (func() error)(nil)
-	log.out = a.err // the standard output has the jobs
+	log.out = a.err // the jobs go to the standard output
 	if out != "" && out != "-" {
 		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -102,7 +102,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 	return log.carryOut(ctx, i, d, f, queries, rate, 0)
 }
 
-// syncDir makes a new file's name last.
+// syncDir syncs the directory of a new file, so that its name survives a crash.
 func syncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {

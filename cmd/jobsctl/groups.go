@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groupView is a group of dead jobs as --json writes it.
+// groupView is a group of dead jobs as -o json writes it.
 type groupView struct {
 	Group   string     `json:"group"` // its ID
 	Count   int        `json:"count"`
@@ -24,13 +24,13 @@ type groupView struct {
 	Last    *time.Time `json:"last"`
 	Example string     `json:"example"`
 
-	PerMinute   float64   `json:"per_minute"`   // between First and Last
-	Deaths      []int     `json:"deaths"`       // in equal parts of the time from DeathsFrom to DeathsUntil
-	DeathsFrom  time.Time `json:"deaths_from"`  // the same in all groups
-	DeathsUntil time.Time `json:"deaths_until"` // the same in all groups
+	PerMinute   float64   `json:"per_minute"`   // deaths per minute between First and Last
+	Deaths      []int     `json:"deaths"`       // in each of equal parts of the time from DeathsFrom to DeathsUntil
+	DeathsFrom  time.Time `json:"deaths_from"`  // the same for all groups
+	DeathsUntil time.Time `json:"deaths_until"` // the same for all groups
 }
 
-// defaultLooked is the default of --limit: a store answers in about a second.
+// defaultLooked is the default of --limit: stores read so many jobs in about a second.
 const defaultLooked = 5000
 
 func (a *app) deadGroups() *cobra.Command {
@@ -125,11 +125,11 @@ func extent(groups []inspect.Group) (from, until time.Time) {
 	return from, until
 }
 
-// trendParts is how many signs a trend has: enough for a form, few enough for a
-// column of a narrow terminal.
+// trendParts is how many characters a trend has: enough to show a shape, few enough for
+// a narrow terminal.
 const trendParts = 12
 
-// trend draws numbers as bars; the greatest is the highest.
+// trend returns numbers as a row of bars; the greatest number has the full height.
 func trend(counts []int) string {
 	signs := []rune("▁▂▃▄▅▆▇█")
 	most := slices.Max(counts)
@@ -144,7 +144,8 @@ func trend(counts []int) string {
 	return b.String()
 }
 
-// rate writes a number per minute, hour or day; nothing if it is not known.
+// rate returns a cell with a number per minute, hour or day; it is blank if the rate is
+// unknown.
 func rate(perMinute float64) cell {
 	text := ""
 	switch {

@@ -86,8 +86,8 @@ func asynqPeer(ctx context.Context, store *asynqdata.Store, names []string) (*pe
 	return from, err
 }
 
-// importPeriodic makes schedules of what asynq's schedulers enqueue, and pauses those
-// that are new.
+// importPeriodic stores the tasks of asynq's schedulers as schedules. New schedules
+// start paused.
 func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bool, zone string) error {
 	entries, err := store.Periodic(ctx)
 	if err != nil || len(entries) == 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// imports is import with the verbs that read other frameworks' stores.
+// imports returns the command import, with the verbs that read other frameworks'
+// stores.
 func (a *app) imports() *cobra.Command {
 	cmd := a.importJobs()
 	cmd.Short = "Import exported jobs, or those of asynq or River"
@@ -24,23 +25,23 @@ func (a *app) imports() *cobra.Command {
 	return cmd
 }
 
-// peer is another framework's store, of which jobs are imported.
+// peer is the store of another framework, from which jobs are imported.
 type peer struct {
-	name   string // of the framework
+	name   string // the framework's name
 	queues []peerQueue
-	works  bool // programs of it run that may take jobs
+	works  bool // programs of the framework are running and may take jobs
 	read   func(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error]
 }
 
-// peerQueue is one of its queues.
+// peerQueue is one queue of a peer.
 type peerQueue struct {
 	name   string
 	paused bool
-	found  []stateCount // what is imported
-	left   []stateCount // what is not
+	found  []stateCount // jobs to import
+	left   []stateCount // jobs that cannot be imported
 }
 
-// stateCount is a number of jobs in a state, in the framework's own word.
+// stateCount is the number of jobs in a state; the state has the framework's own name.
 type stateCount struct {
 	state string
 	n     int64
@@ -53,7 +54,7 @@ func total(counts []stateCount) (n int64) {
 	return n
 }
 
-// listed is "2 active, 1 aggregating".
+// listed returns a text such as "2 active, 1 aggregating".
 func listed(counts []stateCount) string {
 	var parts []string
 	for _, c := range counts {
@@ -72,7 +73,7 @@ func byState(counts []stateCount) map[string]int64 {
 	return m
 }
 
-// peerImport is what an import from a peer is to do.
+// peerImport is the configuration of an import from a peer, by flags.
 type peerImport struct {
 	from     string
 	queues   []string
@@ -80,8 +81,8 @@ type peerImport struct {
 	dry      bool
 }
 
-// defaultRemember is how long an import can be repeated without harm: a cut-over that
-// takes longer is started anew.
+// defaultRemember is how long an import can be repeated without adding a job twice:
+// more time than a cut-over takes.
 const defaultRemember = 7 * 24 * time.Hour
 
 func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
@@ -91,7 +92,7 @@ func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
 	flags.BoolVar(&p.dry, "dry-run", false, "only read and check")
 }
 
-// peerURL is where to import from.
+// peerURL returns the URL of the peer.
 func (a *app) peerURL(p *peerImport) (string, error) {
 	url := cmp.Or(p.from, a.getenv("JOBS_FROM"))
 	if url == "" {
@@ -100,7 +101,7 @@ func (a *app) peerURL(p *peerImport) (string, error) {
 	return url, nil
 }
 
-// unread is an error of the first look at a peer: nothing was changed.
+// unread wraps an error of the first read of a peer, before anything was changed.
 func unread(err error) error {
 	if err == nil || errors.Is(err, broker.ErrNotFound) || errors.Is(err, context.Canceled) {
 		return err
@@ -108,7 +109,7 @@ func unread(err error) error {
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 }
 
-// peerResult is what became of one queue.
+// peerResult is the result of the import of one queue.
 type peerResult struct {
 	peerQueue
 	imported int
@@ -116,11 +117,11 @@ type peerResult struct {
 	first    inspect.ImportReport
 }
 
-// maxPasses bounds how often a queue is read. The first pass imports, and each
-// further one verifies: it meets every job that is there, and adds what came since.
+// maxPasses bounds how often a queue is read. The first pass imports, and each further
+// one verifies: it finds the imported jobs, and adds those that arrived since.
 const maxPasses = 3
 
-// errUnsettled says that a queue of a peer goes on to change.
+// errUnsettled says that jobs still arrive in a queue of the peer.
 var errUnsettled = errors.New("new jobs came in each pass; stop what enqueues there, and run the command again")
 
 func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer) error {
@@ -149,7 +150,7 @@ func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, 
 	return all
 }
 
-// importQueue imports a queue and verifies that all of it is here.
+// importQueue imports a queue and verifies that all of its jobs have arrived.
 func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer, r *peerResult) error {
 	if !p.dry {
 		if err := remember(ctx, i, r.name, p.remember); err != nil {
@@ -173,8 +174,8 @@ func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImpo
 	return errUnsettled
 }
 
-// remember has a queue remember IDs for so long, so that an import can be repeated
-// after jobs have run.
+// remember has a queue refuse known IDs for at least span, so that a repeated import
+// does not bring back jobs that have run.
 func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) error {
 	now, err := i.Policy(ctx, queue)
 	if err == nil && now.DuplicateSpan < span {
@@ -183,7 +184,7 @@ func remember(ctx context.Context, i *inspect.Inspector, queue string, span time
 	return err
 }
 
-// sayPeer reports what became of a queue.
+// sayPeer reports the result of the import of a queue.
 func (a *app) sayPeer(p *peerImport, from *peer, r *peerResult, failed error) error {
 	verified := failed == nil && !p.dry
 	here := r.last.Repeated

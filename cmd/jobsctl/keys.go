@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// keyView is a key as --json writes it.
+// keyView is a key as -o json writes it.
 type keyView struct {
 	Key     string     `json:"key"`
 	Pending int64      `json:"pending"`
@@ -79,7 +79,7 @@ active (the limit of running jobs is reached) or rate.`,
 	return cmd
 }
 
-// keyColumns are those of a list of keys.
+// keyColumns are the columns of a list of keys.
 var keyColumns = []column{
 	{head: "KEY", shape: shape{least: 8}},
 	{head: "PENDING"},
@@ -91,7 +91,8 @@ var keyColumns = []column{
 	{head: "POLICY", shape: shape{rank: 1, least: 8}},
 }
 
-// eachKey shows the named keys of a queue, or the largest, or all.
+// eachKey calls show with the named keys of a queue, or with its top largest, or with
+// all.
 func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int,
 	show func(inspect.KeyInfo) error) error {
 	switch {
@@ -136,7 +137,7 @@ func blockText(k inspect.KeyInfo, now time.Time) string {
 	return k.Block.String()
 }
 
-// keyRules writes the policy of a key in a line.
+// keyRules returns the policy of a key as one line.
 func keyRules(p inspect.Policy) string {
 	var rules []string
 	for _, rule := range broker.Rules() {
@@ -163,7 +164,7 @@ func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.
 				return err
 			}
 			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
-				return err // a queue whose name was mistyped would be made
+				return err // otherwise a mistyped name would create a queue
 			}
 			for _, key := range args[1:] {
 				if err := do(i, cmd.Context(), args[0], key); err != nil {

@@ -2,17 +2,18 @@ package main
 
 import "slices"
 
-// shape says what becomes of a table's column where a terminal is too narrow.
+// shape says how a column of a table adapts to a narrow terminal.
 type shape struct {
-	rank  int // columns of the highest rank are left out first; 0: never
-	least int // it can be cut to this width; 0: it is never cut
+	rank  int // columns of the highest rank are left out first; 0: never left out
+	least int // the width to which it can be cut; 0: never cut
 }
 
 // gap is the space between two columns.
 const gap = 2
 
-// layout returns the widths of columns that are natural wide if there is room,
-// 0 for those that are left out: as few as possible, when the others are cut.
+// layout returns the widths that columns get; natural is how wide they would be with
+// enough room. A width of 0 leaves the column out. It cuts columns before it leaves
+// more of them out.
 func layout(shapes []shape, natural []int, width int) []int {
 	widths := slices.Clone(natural)
 	for !squeeze(shapes, widths, width) {

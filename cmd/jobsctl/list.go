@@ -43,12 +43,12 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 	return cmd
 }
 
-// jobColumns are those of a list of jobs.
+// jobColumns are the columns of a list of jobs.
 var jobColumns = []column{
 	{head: "QUEUE", shape: shape{least: 8}},
 	{head: "ID", shape: shape{least: 26}}, // a ULID is never cut
 	{head: "TYPE", shape: shape{least: 8}},
-	{head: "STATE", shape: shape{rank: 4}}, // mostly the one that was asked for
+	{head: "STATE", shape: shape{rank: 4}}, // usually the one that the user asked for
 	{head: "ATTEMPT", shape: shape{rank: 2}},
 	{head: "WHEN", shape: shape{rank: 1}},
 	{head: "KEY", shape: shape{rank: 3, least: 8}},
@@ -85,7 +85,7 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 	most := f.limit
 	switch {
 	case sort != "":
-		l.limit, most = f.limit, 0 // which are the first is known at the end
+		l.limit, most = f.limit, 0 // the first rows are known only after sorting
 	case most > 0 && len(queries) > 1:
 		l.sort = "queue"
 	}
@@ -111,11 +111,11 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 	return l.end()
 }
 
-// newestFirst reports whether a listing begins with the newest: people look at jobs
-// that ended for what happened last.
+// newestFirst reports whether a list begins with the newest jobs. For jobs that ended
+// it does: people want to see what happened last.
 func newestFirst(q *inspect.Query) bool { return q.State.Final() && q.Worker == "" && q.Key == "" }
 
-// when is the time that matters in a job's state.
+// when returns the time that matters in a job's state.
 func when(j *broker.Job) time.Time {
 	switch {
 	case !j.RunAt.IsZero():

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/term"
 )
 
-// column is one of a list.
+// column is a column of a list.
 type column struct {
 	head string
 	shape
 	wide bool // only with -o wide
-	seen bool // only if a row has something in it
+	seen bool // only if some row has a value
 }
 
-// cell is what a row has in a column: as text, and for sorting.
+// cell is a row's value in a column, as text and as a key to sort by.
 type cell struct {
 	text string
 	key  any
-	tiny string // the text where a terminal is too narrow, if there is a shorter one
+	tiny string // a shorter text for narrow terminals, if there is one
 }
 
-// cellOf is v as people read it.
+// cellOf returns the cell of a value.
 func cellOf(v any) cell {
 	switch v := v.(type) {
 	case cell:
@@ -48,7 +48,7 @@ func cellOf(v any) cell {
 	return cell{text: plain(text), key: text}
 }
 
-// tinyClock writes a time to the second, with its day if that is not today, in UTC.
+// tinyClock formats a time in UTC to the second, with its day unless that is today.
 func tinyClock(t time.Time) string {
 	layout := "01-02 15:04:05"
 	if t.UTC().Format(time.DateOnly) == time.Now().UTC().Format(time.DateOnly) {
@@ -60,10 +60,10 @@ func tinyClock(t time.Time) string {
 	return t.UTC().Format(layout)
 }
 
-// blankZero is a number that is left blank for zero.
+// blankZero returns the cell of a number, blank for zero.
 func blankZero(n int64) cell { return cell{text: count(n), key: n} }
 
-// compare orders cells of a column; those without text come last.
+// compare orders the cells of a column; empty cells come last.
 func (c cell) compare(other cell, down bool) int {
 	if (c.text == "") != (other.text == "") {
 		return cmp.Compare(len(other.text), len(c.text))
@@ -83,37 +83,37 @@ func (c cell) compare(other cell, down bool) int {
 	return order
 }
 
-// row is a line of a list, and the object that -o json writes for it.
+// row is a row of a list, with the object that -o json writes for it.
 type row struct {
 	object any
 	cells  []cell
-	below  []string // lines that belong to it
+	below  []string // lines printed below it
 }
 
-// listing is a list being written: a table for people, or an object a row.
+// listing writes a list: as a table, or as one object for each row.
 type listing struct {
 	*app
 	columns []column
 	sort    string
-	limit   int // the number of rows, after sorting; 0 means all
+	limit   int // the greatest number of rows, after sorting; 0: all
 	rows    []row
 
-	look    *search // of a list that is written before it ends, if it takes long
+	look    *search // set if rows may be written before the search ends
 	begun   time.Time
 	failed  error
-	headed  bool  // heads are written
-	natural []int // widths of the columns, of all that is written
+	headed  bool  // the heads have been written
+	natural []int // greatest width of each column so far
 }
 
-// patience is how long a list waits for further rows before it writes what it has,
-// so that the first rows can be read while the search goes on.
+// patience is how long a list collects rows before it writes them, so that people can
+// read the first rows while the search goes on.
 const patience = 250 * time.Millisecond
 
-// early has the list write what it found before the search ends.
+// early lets the list write rows before the search ends.
 func (l *listing) early(look *search) { l.look, l.begun = look, time.Now() }
 
-// tick writes the rows so far if the search takes long. An error of writing is
-// reported at the end.
+// tick writes the rows so far if the search takes long. The end of the list returns its
+// errors.
 func (l *listing) tick() {
 	if l.look != nil && len(l.rows) > 0 && time.Since(l.begun) >= patience {
 		_ = l.look.Clear()
@@ -125,7 +125,7 @@ func (l *listing) tick() {
 func sortFlag(cmd *cobra.Command, sort *string, columns []column) {
 	names := sortNames(columns)
 	cmd.Flags().StringVar(sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
-	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
 func sortNames(columns []column) (names []string) {
@@ -137,7 +137,7 @@ func sortNames(columns []column) (names []string) {
 	return names
 }
 
-// newList begins a list.
+// newList returns an empty list.
 func (a *app) newList(columns []column, sort string) (*listing, error) {
 	l := &listing{app: a, columns: columns, sort: sort}
 	if _, name := l.order(); sort != "" && name < 0 {
@@ -146,14 +146,15 @@ func (a *app) newList(columns []column, sort string) (*listing, error) {
 	return l, nil
 }
 
-// order is the column to sort by, and whether the greatest come first.
+// order returns the index of the column to sort by, and whether the greatest values
+// come first.
 func (l *listing) order() (down bool, index int) {
 	name, down := strings.CutPrefix(l.sort, "-")
 	name = strings.ReplaceAll(strings.ToLower(name), "-", " ")
 	return down, slices.IndexFunc(l.columns, func(c column) bool { return name != "" && c.head == strings.ToUpper(name) })
 }
 
-// add adds a row: the object, and one value for each column.
+// add adds a row: its object, and one value for each column.
 func (l *listing) add(object any, values ...any) error {
 	if l.structured() && l.sort == "" {
 		return l.object(object)
@@ -169,7 +170,7 @@ func (l *listing) add(object any, values ...any) error {
 	return nil
 }
 
-// under adds a line to the last row.
+// under adds a line below the last row.
 func (l *listing) under(parts ...string) {
 	if l.structured() {
 		return
@@ -178,7 +179,7 @@ func (l *listing) under(parts ...string) {
 	last.below = append(last.below, "  "+plain(strings.Join(parts, "  ")))
 }
 
-// cut sorts the rows, if that is asked for, and drops those beyond the limit.
+// cut sorts the rows, if a column to sort by is set, and drops those beyond the limit.
 func (l *listing) cut() {
 	if down, at := l.order(); at >= 0 {
 		slices.SortStableFunc(l.rows, func(a, b row) int { return a.cells[at].compare(b.cells[at], down) })
@@ -188,7 +189,7 @@ func (l *listing) cut() {
 	}
 }
 
-// end writes what is not written yet.
+// end writes the rows that are not written yet.
 func (l *listing) end() error {
 	if l.look != nil {
 		l.look.end()
@@ -196,7 +197,6 @@ func (l *listing) end() error {
 	return errors.Join(l.failed, l.flush())
 }
 
-// flush writes the rows.
 func (l *listing) flush() error {
 	l.cut()
 	rows := l.rows
@@ -212,7 +212,7 @@ func (l *listing) flush() error {
 	return l.table(rows)
 }
 
-// table writes rows, fitted to the terminal if there is one.
+// table writes rows as a table, as wide as the terminal if there is one.
 func (l *listing) table(rows []row) error {
 	shapes := make([]shape, len(l.columns))
 	if l.natural == nil {
@@ -261,7 +261,7 @@ func (l *listing) table(rows []row) error {
 	return err
 }
 
-// fits reports whether columns that are so wide have room.
+// fits reports whether columns of these widths have room.
 func fits(widths []int, room int) bool {
 	total := -gap
 	for _, w := range widths {
@@ -272,7 +272,7 @@ func fits(widths []int, room int) bool {
 	return total <= room
 }
 
-// shorten writes the shorter texts of cells that have one.
+// shorten replaces the texts of cells by shorter ones where they have one.
 func (l *listing) shorten(rows []row) {
 	for i, c := range l.columns {
 		if l.natural[i] == 0 || !slices.ContainsFunc(rows, func(r row) bool { return r.cells[i].tiny != "" }) {
@@ -288,7 +288,8 @@ func (l *listing) shorten(rows []row) {
 	}
 }
 
-// fit fits the columns to a terminal, and says once what it left out.
+// fit returns the widths of columns in a terminal. It tells the user once that columns
+// were left out.
 func (l *listing) fit(shapes []shape, natural []int, room int) []int {
 	widths := layout(shapes, natural, room)
 	var out []string
@@ -304,7 +305,7 @@ func (l *listing) fit(shapes []shape, natural []int, room int) []int {
 	return widths
 }
 
-// line writes the cells of a row that have a width.
+// line writes the cells of a row whose columns are not left out.
 func line(b *strings.Builder, cells []cell, widths []int) {
 	var text strings.Builder
 	for i, c := range cells {
@@ -317,8 +318,8 @@ func line(b *strings.Builder, cells []cell, widths []int) {
 	b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
 }
 
-// terminalWidth is how wide the terminal is that is written to; 0 if it is none,
-// or does not say.
+// terminalWidth returns the width of the terminal out, or 0 if out is no terminal or
+// does not say.
 func terminalWidth(out any) int {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

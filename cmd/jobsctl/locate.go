@@ -9,9 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// locate finds the one job that is meant by an ID or the beginning of one, in
-// one queue or in any. If that is not the ID as it was typed, it says which job
-// it took.
+// locate returns the job with an ID, or with an ID that begins so, in one queue or in
+// all. If the job's ID differs from what was typed, it prints it.
 func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
 	var queues []string
 	if queue != "" {
@@ -33,7 +32,7 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 	return i.Job(ctx, j.Queue, j.ID)
 }
 
-// missing says why there may be no job with an ID.
+// missing returns a sentence about why there may be no job with an ID.
 func missing(id string) string {
 	if len(id) < inspect.LeastPrefix {
 		return fmt.Sprintf("; for the beginning of an ID give at least %d characters", inspect.LeastPrefix)
@@ -41,7 +40,7 @@ func missing(id string) string {
 	return ": it ended without a record (see KEEP COMPLETED of jobsctl queues policy), or was deleted, or is in another store"
 }
 
-// several says which jobs an ID can mean.
+// several returns a text that lists the jobs that an ID can mean.
 func several(id string, found []broker.Job) string {
 	var b strings.Builder
 	if found[0].ID == found[1].ID {

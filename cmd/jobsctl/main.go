@@ -1,5 +1,5 @@
-// Command jobsctl is for operators of queues: it looks at jobs, queues and
-// workers on any backend, and carries out decisions about them.
+// Command jobsctl is for operators of queues: it shows jobs, queues and workers of any
+// backend, and changes them.
 //
 // The store is given by --broker, by JOBS_BROKER, or in a configuration file;
 // see jobsctl --help.
@@ -24,8 +24,8 @@ func main() {
 	os.Exit(code)
 }
 
-// configHome is the directory for configuration files: XDG_CONFIG_HOME on every
-// system, as people who keep such files expect.
+// configHome returns the directory for configuration files: XDG_CONFIG_HOME on every
+// system, which is where people keep such files.
 func configHome() (string, error) {
 	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
@@ -33,8 +33,8 @@ func configHome() (string, error) {
 	return os.UserConfigDir()
 }
 
-// discard drops what go-redis logs of each connection: the command's own error
-// says what went wrong.
+// discard drops go-redis's log lines about connections: the command's own error says
+// what went wrong.
 type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}

@@ -14,28 +14,28 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// measurement measures as an application would notice.
+// measurement measures a store through package jobs, as an application uses it.
 type measurement struct {
 	plan
 	broker  broker.Broker
 	app     *app
 	payload []byte
-	filled  int // jobs that wait to be drained
+	filled  int // jobs that are waiting for drain
 }
 
 const (
 	benchType  = "bench"
-	benchBatch = 1000 // jobs of one call
+	benchBatch = 1000 // jobs in one call
 )
 
 func (m *measurement) task() *jobs.Task { return jobs.NewTask(benchType, m.payload) }
 
-// speed is the figure of n jobs in a time.
+// speed returns the figure for n jobs in a time.
 func speed(measure string, n int, took time.Duration) figure {
 	return figure{Measure: measure, Jobs: n, Seconds: took.Seconds(), PerSecond: float64(n) / took.Seconds()}
 }
 
-// batches measures how fast jobs go in together.
+// batches measures how fast batches of jobs are enqueued.
 func (m *measurement) batches(ctx context.Context) (figure, error) {
 	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
 	defer client.Close()
@@ -58,7 +58,7 @@ func (m *measurement) batches(ctx context.Context) (figure, error) {
 	return speed("enqueue in batches", m.jobs, time.Since(began)), nil
 }
 
-// singles measures how fast jobs go in that many callers send one by one.
+// singles measures how fast many callers enqueue jobs one by one.
 func (m *measurement) singles(ctx context.Context) (figure, error) {
 	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
 	defer client.Close()
@@ -104,7 +104,7 @@ func (m *measurement) singles(ctx context.Context) (figure, error) {
 	return f, nil
 }
 
-// serve runs a server until f returns.
+// serve runs a server while f runs.
 func (m *measurement) serve(ctx context.Context, h jobs.HandlerFunc, f func() error) error {
 	server, err := jobs.NewServer(m.broker, jobs.Config{Concurrency: m.slots, Queues: map[string]int{m.queue: 1},
 		Logger: slog.New(slog.DiscardHandler)})
@@ -118,7 +118,7 @@ func (m *measurement) serve(ctx context.Context, h jobs.HandlerFunc, f func() er
 	return errors.Join(err, server.Shutdown(context.WithoutCancel(ctx)))
 }
 
-// drain measures how fast the jobs that wait come out again.
+// drain measures how fast a server handles the waiting jobs.
 func (m *measurement) drain(ctx context.Context) (f figure, err error) {
 	shown := m.app.progress("drain", m.filled)
 	defer shown.end()
@@ -148,11 +148,10 @@ func (m *measurement) drain(ctx context.Context) (f figure, err error) {
 	return f, err
 }
 
-// pickupPatience is how long a job may take to reach an idle worker until the
-// bench gives up.
+// pickupPatience is how long the benchmark waits for a job to reach an idle worker.
 const pickupPatience = 10 * time.Second
 
-// pickup measures how soon single jobs reach an idle worker.
+// pickup measures how long single jobs take to reach an idle worker.
 func (m *measurement) pickup(ctx context.Context) (figure, error) {
 	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
 	defer client.Close()
@@ -166,7 +165,7 @@ func (m *measurement) pickup(ctx context.Context) (figure, error) {
 		return nil
 	}, func() error {
 		began := time.Now()
-		for n := range m.pickups + 1 { // the first finds the worker starting
+		for n := range m.pickups + 1 { // the first is not counted: the worker is still starting
 			sent := time.Now()
 			if _, err := client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
 				return err

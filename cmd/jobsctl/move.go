@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// movable are the states whose jobs a move takes, those that wait first.
+// movable are the states whose jobs can be moved; those that wait to run come first.
 var movable = []broker.State{
 	broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled,
 }
 
-// transfer is what is to be moved, and to where.
+// transfer is the configuration of a move, by flags.
 type transfer struct {
 	filter
 	states             []string
@@ -75,7 +75,7 @@ key, or if the queue there is full. JOBS_TO can replace --to.`,
 	return cmd
 }
 
-// each are the queries for the states, the rest of the filter being the same.
+// each returns the filter's queries for each of the states.
 func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []inspect.Query, err error) {
 	for _, name := range t.states {
 		f := t.filter
@@ -198,8 +198,8 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	return err
 }
 
-// copyPolicy gives the queue at the destination the rules of the one here, except
-// whether it is paused.
+// copyPolicy copies the policy of a queue to the destination, except whether the queue
+// is paused.
 func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to inspect.Destination) error {
 	wanted, err := i.Policy(ctx, queue)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// outputFormat is how the command writes what it shows. It is the value of a flag.
+// outputFormat is the format of the output, as a flag value.
 type outputFormat string
 
 const (
 	tableOutput outputFormat = "table"
 	wideOutput  outputFormat = "wide" // a table with all columns, whatever the terminal's width
-	jsonOutput  outputFormat = "json" // an object a line
-	yamlOutput  outputFormat = "yaml" // a document an object
+	jsonOutput  outputFormat = "json" // one object per line
+	yamlOutput  outputFormat = "yaml" // one document per object
 )
 
 var outputs = []string{string(tableOutput), string(wideOutput), string(jsonOutput), string(yamlOutput)}
@@ -37,27 +37,27 @@ func (o *outputFormat) Set(name string) error {
 	return nil
 }
 
-// outputFlags adds -o, and --json, which scripts use.
+// outputFlags adds -o, and --json, its short form for scripts.
 func (a *app) outputFlags(root *cobra.Command, flags *pflag.FlagSet) {
 	a.output = tableOutput
 	flags.VarP(&a.output, "output", "o", "table, wide, json (an object a line) or yaml")
 	flags.BoolFunc("json", "the same as -o json", func(string) error { return a.output.Set(string(jsonOutput)) })
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
-// structured reports whether objects are written, not texts for people.
+// structured reports whether the output is objects, not text for people.
 func (a *app) structured() bool { return a.output == jsonOutput || a.output == yamlOutput }
 
-// say writes a line for a person.
+// say writes a line for people; structured output leaves it out.
 func (a *app) say(format string, args ...any) {
 	if !a.structured() {
 		fmt.Fprintf(a.out, format+"\n", args...)
 	}
 }
 
-// object writes v as a line of JSON or as a document of YAML, whose names are
-// those of JSON. What would command a terminal or turn the text around is
-// escaped, although both allow it.
+// object writes v as a line of JSON, or as a document of YAML with the same names. It
+// escapes characters that control a terminal or the direction of text, although both
+// formats allow them.
 func (a *app) object(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *app) object(v any) error {
 	return err
 }
 
-// escaped is text with escapes for what is not harmless.
+// escaped returns text with its harmful characters escaped.
 func escaped(text []byte, escape func(*bytes.Buffer, rune)) []byte {
 	var b bytes.Buffer
 	for _, r := range string(text) {
@@ -98,8 +98,8 @@ func harmful(r rune) bool {
 	return r > unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
-// yamlOf turns JSON, which is YAML in another style once all is escaped that YAML
-// takes for the end of a line, into the usual style.
+// yamlOf converts JSON to YAML in block style. It parses the JSON as YAML, with the
+// characters escaped that only YAML takes for line ends.
 func yamlOf(text []byte) ([]byte, error) {
 	escape := func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08x`, r) }
 	var document yaml.Node
@@ -116,8 +116,8 @@ func yamlOf(text []byte) ([]byte, error) {
 	return escaped(b.Bytes(), escape), nil
 }
 
-// restyle has a node written in blocks, and quoted only where it must be: always
-// where an escape is needed.
+// restyle sets a node and its parts to block style. Only strings with harmful
+// characters must be quoted, for their escapes.
 func restyle(n *yaml.Node) {
 	n.Style = 0
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.ContainsFunc(n.Value, harmful) {

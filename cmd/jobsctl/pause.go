@@ -34,7 +34,7 @@ say who paused a queue, when and why.`,
 			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error
 			for _, name := range args {
-				queues, err := i.Queues(cmd.Context(), name) // a queue whose name was mistyped would be made
+				queues, err := i.Queues(cmd.Context(), name) // otherwise a mistyped name would create a queue
 				if err == nil {
 					err = allThere(queues, []string{name})
 				}

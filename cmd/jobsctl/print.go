@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// table lines columns up.
+// table aligns columns.
 type table struct{ w *tabwriter.Writer }
 
 func (a *app) table(heads ...string) table {
@@ -29,7 +29,7 @@ func (t table) row(cells ...string) {
 
 func (t table) end() error { return t.w.Flush() }
 
-// How the command writes what anybody may have written, times, spans, numbers.
+// Formatting of untrusted text, times, durations and numbers.
 var (
 	plain = readable.Plain
 	clock = readable.Clock
@@ -39,7 +39,7 @@ var (
 	plural = readable.Count[int]
 )
 
-// short cuts a text for a table.
+// short cuts a text to a number of characters, for a table.
 func short(s string, runes int) string {
 	if r := []rune(s); len(r) > runes {
 		return string(r[:runes-1]) + "…"
@@ -47,16 +47,15 @@ func short(s string, runes int) string {
 	return s
 }
 
-// saidElsewhere is what an error says of what becomes of the job, which its state
-// says too.
+// saidElsewhere matches the beginning of an error that only repeats the job's state.
 var saidElsewhere = regexp.MustCompile(`^(?:` + jobs.SkipRetry.Error() + `|cancelled|retry after [0-9][0-9a-zµ.]*): `)
 
-// cause is an error for a list, which has room for what is new in it.
+// cause returns an error's text for a list, without what the job's state says too.
 func cause(message string) string {
 	return strings.TrimSuffix(saidElsewhere.ReplaceAllString(message, ""), ": "+jobs.SkipRetry.Error())
 }
 
-// count writes a number; nothing for zero.
+// count formats a number; zero is blank.
 func count(n int64) string {
 	if n == 0 {
 		return ""

@@ -6,18 +6,17 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows on a terminal how far long work is, and how long it will take.
+// progress shows on a terminal how far a long operation is, and how long it will take.
 type progress struct {
 	*progressbar.ProgressBar
 	total int
 }
 
-// progress begins to show work on total jobs; zero stands for a number that is
-// not known.
+// progress starts a progress bar for total jobs; 0 means that the number is unknown.
 func (a *app) progress(what string, total int) progress {
 	length := -1
 	if total > 0 {
-		length = total + 1 // a full bar would end by itself
+		length = total + 1 // a full bar would disappear
 	}
 	return progress{progressbar.NewOptions(length, progressbar.OptionSetWriter(onTerminal(a.err)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("jobs"), progressbar.OptionSetWidth(20),
@@ -25,13 +24,13 @@ func (a *app) progress(what string, total int) progress {
 		progressbar.OptionSetSpinnerChangeInterval(0)), total}
 }
 
-// at says that n jobs are done.
+// at shows that n jobs are done.
 func (p progress) at(n int) {
 	if p.total > 0 {
 		n = min(n, p.total)
 	}
-	_ = p.Set(n) // what cannot be written to a terminal is not missed
+	_ = p.Set(n) // a failed write to the terminal does no harm
 }
 
-// end takes it away.
+// end removes the bar.
 func (p progress) end() { _ = p.Finish() }

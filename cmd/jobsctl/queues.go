@@ -13,8 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// policyView is a policy as --json writes it: rules by their names, times in
-// seconds.
+// policyView is a policy as -o json writes it: rules by name, durations in seconds.
 type policyView map[string]any
 
 func viewPolicy(p inspect.Policy, ofKey bool) policyView {
@@ -59,7 +58,7 @@ or the job's own retention says for how long.`,
 				return err
 			}
 			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
-				return err // a policy for a name that was mistyped helps nobody
+				return err // otherwise a mistyped name would get a policy
 			}
 			now, err := i.Policy(cmd.Context(), args[0])
 			if err != nil {
@@ -100,8 +99,8 @@ or the job's own retention says for how long.`,
 	return cmd
 }
 
-// ruleFlags are the rules of a queue, or of a key, that have flags: pause and resume
-// are verbs.
+// ruleFlags returns the rules of a queue, or of a key, that have flags. Pausing has
+// none: it has its own commands.
 func ruleFlags(ofKey bool) iter.Seq[*broker.Rule] {
 	return func(yield func(*broker.Rule) bool) {
 		for _, rule := range broker.Rules() {
@@ -112,7 +111,8 @@ func ruleFlags(ofKey bool) iter.Seq[*broker.Rule] {
 	}
 }
 
-// addRules gives a command a flag for each rule, the texts of which are in given.
+// addRules adds a flag for each rule to a command. given gets pointers to the flags'
+// texts.
 func addRules(cmd *cobra.Command, given map[*broker.Rule]*string, ofKey bool) {
 	for rule := range ruleFlags(ofKey) {
 		usage := rule.Help
@@ -125,7 +125,7 @@ func addRules(cmd *cobra.Command, given map[*broker.Rule]*string, ofKey bool) {
 	}
 }
 
-// ruleText is the value of a rule's flag, which inspect.Change reads.
+// ruleText is the flag value of a rule; inspect.Change parses it.
 type ruleText struct {
 	of   *broker.Rule
 	text string
@@ -138,7 +138,7 @@ func (t *ruleText) Set(text string) error {
 	return nil
 }
 
-// Type is the word for the value in the help.
+// Type returns the word for the value in the help.
 func (t *ruleText) Type() string {
 	switch t.of.Unit {
 	case broker.RuleSpan:
@@ -149,7 +149,8 @@ func (t *ruleText) Type() string {
 	return "count"
 }
 
-// givenRules are the texts of the flags that were given, by the names of their rules.
+// givenRules returns the texts of the flags that were given, by the names of their
+// rules.
 func (a *app) givenRules(cmd *cobra.Command, given map[*broker.Rule]*string) map[string]string {
 	texts := make(map[string]string)
 	for rule, text := range given {
@@ -160,12 +161,12 @@ func (a *app) givenRules(cmd *cobra.Command, given map[*broker.Rule]*string) map
 	return texts
 }
 
-// heading is the name of a rule in a table.
+// heading returns the column heading of a rule.
 func heading(rule *broker.Rule) string {
 	return strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " "))
 }
 
-// flagOf names the flag of a rule.
+// flagOf returns the name of a rule's flag.
 func flagOf(rule *broker.Rule) string { return strings.ReplaceAll(rule.Name, "_", "-") }
 
 func (a *app) removeQueue() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/relay"
 )
 
-// relaying is what relays are to do.
+// relaying is the configuration of relays, by flags.
 type relaying struct {
 	queues      []string
 	to, toQueue string
@@ -100,8 +100,8 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	return errors.Join(err, a.sayRelayed(relays, r.untilEmpty))
 }
 
-// sayRelayed reports what was moved, and refused. That jobs were refused is an
-// error for the caller that waits for the end of all.
+// sayRelayed reports how many jobs were moved and refused. With wanted set, which is
+// for --until-empty, refused jobs are an error.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 	for _, one := range relays {
 		s := one.Stats()

@@ -17,14 +17,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// environment is what the command has of the world outside.
+// environment is what the command uses of its process: streams, variables, directories.
 type environment struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 	home     func() (string, error) // the directory for configuration files
 
-	// open opens a store; nil means backends.Open. Tests share one in memory.
+	// open opens a store; nil means backends.Open. Tests share a store in memory.
 	open func(ctx context.Context, url string) (broker.Broker, error)
 }
 
@@ -37,12 +37,12 @@ type app struct {
 	output  outputFormat
 	yes     bool
 
-	documents  int  // of YAML that were written
-	saidFit    bool // columns were left out, and the user was told
-	saidSearch bool // the size of a search was announced
+	documents  int  // YAML documents written so far
+	saidFit    bool // the user was told that columns are left out
+	saidSearch bool // the user was told the size of the search
 
 	store broker.Broker
-	place string // the context of the store, if it has one
+	place string // the context of the store, if it was given by one
 }
 
 // run runs the command and returns its exit code.
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, env environment) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if a.store != nil {
-		_ = a.store.Close() // nothing is left to be said to it
+		_ = a.store.Close() // all its work is done
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w; what was done before stays", errInterrupted)
@@ -112,7 +112,7 @@ Exit codes:
 	return root
 }
 
-// broker opens the store, once.
+// broker opens the store on the first call and returns it.
 func (a *app) broker(ctx context.Context) (broker.Broker, error) {
 	if a.store != nil {
 		return a.store, nil
@@ -138,7 +138,7 @@ func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	return inspect.New(b).As(a.operator()), nil
 }
 
-// operator is who calls the command, for people: the user at the machine.
+// operator returns who runs the command, for people to read: the user and the machine.
 func (a *app) operator() string {
 	who := a.getenv("USER")
 	if who == "" {

@@ -22,7 +22,7 @@ programs' code nor a server.`,
 		a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
 }
 
-// schedules are those of the store, as a tool that puts none sees them.
+// schedules opens the schedules of the store, as a tool that defines none.
 func (a *app) schedules(ctx context.Context) (*schedule.Schedules, error) {
 	b, err := a.broker(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ become jobs; "jobsctl schedule show" says why. The status is
 	return cmd
 }
 
-// scheduleColumns are those of a list of schedules.
+// scheduleColumns are the columns of a list of schedules.
 var scheduleColumns = []column{
 	{head: "SCHEDULE", shape: shape{least: 12}},
 	{head: "SPEC", shape: shape{rank: 2, least: 8}},
@@ -224,7 +224,7 @@ The IDs of the jobs are written.`,
 		})
 }
 
-// eachSchedule is a verb for the schedules that are named.
+// eachSchedule returns a command that calls do for each schedule named.
 func (a *app) eachSchedule(verb, short, long string, do func(*schedule.Schedules, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " SCHEDULE…",
@@ -266,7 +266,7 @@ still defines a schedule, it comes back when the program starts: pause it instea
 			if err != nil {
 				return err
 			}
-			for _, id := range args { // before the question, so that it is not about schedules that do not exist
+			for _, id := range args { // checked before the question is asked
 				if _, err := s.Get(cmd.Context(), id); err != nil {
 					return err
 				}
@@ -287,7 +287,7 @@ still defines a schedule, it comes back when the program starts: pause it instea
 	}
 }
 
-// scheduleNames are the schedules of the store, or none if it does not answer at
+// scheduleNames returns the schedules of the store, or none if it does not answer at
 // once.
 func (a *app) scheduleNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// scheduleView is a schedule as --json writes it. Its names are a contract:
-// fields are added, none is renamed. Times without a clock are seconds.
+// scheduleView is a schedule as -o json writes it. Its names are a contract: fields are
+// added, none is renamed. Durations are in seconds.
 type scheduleView struct {
 	ID            string          `json:"id"`
 	Owner         string          `json:"owner"`

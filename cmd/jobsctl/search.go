@@ -8,17 +8,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// largeSearch is the number of jobs from which on a search announces its size: a
-// smaller one takes too little time to be noticed.
+// largeSearch is the number of jobs from which a search announces its size. Smaller
+// ones end before anybody wonders.
 const largeSearch = 10_000
 
-// search shows how far a search among the jobs of a state is.
+// search shows the progress of a search through the jobs of a state.
 type search struct {
 	progress
-	sizes, looked []int // of each queue; sizes are zero where they are not known
+	sizes, looked []int // of each queue; a size of 0 is unknown
 }
 
-// search begins a search for what f selects beside the state, and announces its size.
+// search begins a search for the jobs that f selects, and announces its size. what is
+// the text of the progress bar.
 func (a *app) search(what string, f *filter) *search {
 	s := &search{sizes: make([]int, len(f.infos)), looked: make([]int, len(f.infos))}
 	total := 0
@@ -40,7 +41,7 @@ func (a *app) search(what string, f *filter) *search {
 		}
 		fmt.Fprintf(a.err, "Looking through %s%s %s jobs%s.\n", upTo, number(total), state, order)
 	}
-	if total == 0 { // progress is not known
+	if total == 0 { // the size is unknown
 		s.progress = progress{ProgressBar: progressbar.DefaultSilent(-1)}
 		return s
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// filter is the flags that select jobs.
+// filter holds the flags that select jobs.
 type filter struct {
 	queue, state, typ, key, worker, text string
 	reason, groupID                      string
@@ -23,8 +23,8 @@ type filter struct {
 	suppressed                           bool
 	limit                                int
 
-	infos []inspect.QueueInfo // of the queues that queries are for
-	group *inspect.Group      // that groupID names
+	infos []inspect.QueueInfo // the queues that the queries are for
+	group *inspect.Group      // the group that groupID names
 }
 
 // flags adds the flags of f; state is the default.
@@ -41,19 +41,19 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
 }
 
-// deadFlags adds those that select dead jobs.
+// deadFlags adds the flags of f that select dead jobs.
 func (f *filter) deadFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.reason, "reason", "", "why dead jobs died, such as retries_spent or expired")
 	flags.StringVar(&f.groupID, "group", "", "group of dead jobs, by its ID of \"jobsctl dlq groups\"")
 }
 
-// byStateAlone reports whether the selection is of a state, whose jobs queues
-// count.
+// byStateAlone reports whether f selects by state alone. Queues count such jobs, so
+// nothing has to be searched.
 func (f *filter) byStateAlone() bool {
 	return f.typ+f.key+f.worker+f.text+f.reason+f.groupID == "" && f.olderThan == 0 && f.newerThan == 0
 }
 
-// reasons are those that a job can be dead for.
+// reasons are the reasons for which jobs die.
 var reasons = []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired,
 	broker.ReasonUnknownType, broker.ReasonUndecodable}
 
@@ -64,7 +64,7 @@ func reasonNames() (names []string) {
 	return names
 }
 
-// deadReason is the reason that is asked for.
+// deadReason returns the reason that f selects.
 func (f *filter) deadReason() (broker.DeadReason, error) {
 	if f.reason == "" {
 		return broker.ReasonNone, nil
@@ -83,7 +83,8 @@ func stateNames() (names []string) {
 	return names
 }
 
-// queries are one for each queue that the filter means, at the store's time.
+// queries returns a query for each queue that the filter selects. Ages count back from
+// the store's time.
 func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
 	worker, err := f.holder(ctx, i)
 	if err != nil {
@@ -137,7 +138,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	return queries, err
 }
 
-// findGroup finds the group that is meant.
+// findGroup reads the group that groupID names.
 func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {
 	var names []string
 	for _, info := range f.infos {
@@ -151,7 +152,7 @@ func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {
 	return err
 }
 
-// of is what a query selects, and of that what the filter means.
+// of returns the jobs that a query selects, limited to the filter's group.
 func (f *filter) of(i *inspect.Inspector, q inspect.Query) inspect.Selection {
 	s := i.Select(q)
 	if f.group != nil {
@@ -160,8 +161,9 @@ func (f *filter) of(i *inspect.Inspector, q inspect.Query) inspect.Selection {
 	return s
 }
 
-// holder is the ID of the worker that is meant, in any case and also by its
-// beginning. One that is not listed is taken as it is: jobs may still name it.
+// holder returns the ID of the worker given by --worker, in upper or lower case, or by
+// the beginning of its ID. An unknown ID is returned unchanged: jobs may still name a
+// worker that is gone.
 func (f *filter) holder(ctx context.Context, i *inspect.Inspector) (string, error) {
 	if f.worker == "" {
 		return "", nil

@@ -134,10 +134,10 @@ func (a *app) showErrors(j *broker.Job) {
 	}
 }
 
-// lines indents a text of several lines.
+// lines indents all lines of a text but the first.
 func lines(s string) string { return strings.ReplaceAll(readable.PlainLines(s), "\n", "\n  ") }
 
-// traceID is the trace that a job belongs to, by W3C trace context.
+// traceID returns the ID of the job's trace, from its W3C trace context.
 func traceID(headers map[string]string) string {
 	parts := strings.Split(headers["traceparent"], "-")
 	if len(parts) < 4 || len(parts[1]) != 32 {
@@ -146,7 +146,7 @@ func traceID(headers map[string]string) string {
 	return parts[1]
 }
 
-// content writes bytes for a terminal: JSON indented, other text line by line,
+// content formats bytes for a terminal: JSON indented, other text line by line,
 // anything else quoted.
 func content(p []byte) string {
 	var b bytes.Buffer

@@ -9,13 +9,13 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// spanValue is the value of a flag that takes a duration, also in days and
-// weeks.
+// spanValue is the value of a flag that takes a duration, with days and weeks as units
+// too.
 type spanValue time.Duration
 
 func (v *spanValue) String() string {
 	if *v == 0 {
-		return "0" // which help does not show as a default
+		return "0" // the help leaves out a default of "0"
 	}
 	return time.Duration(*v).String()
 }
@@ -31,7 +31,7 @@ func (v *spanValue) Set(text string) error {
 	return nil
 }
 
-// spanFlag is flags.DurationVar that takes 3d and 2w too.
+// spanFlag is like flags.DurationVar, but also takes 3d and 2w.
 func spanFlag(flags *pflag.FlagSet, d *time.Duration, name string, initial time.Duration, usage string) {
 	*d = initial
 	flags.Var((*spanValue)(d), name, usage)

@@ -18,7 +18,7 @@ var shown = []broker.State{
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled,
 }
 
-// queueColumns are those of a list of queues.
+// queueColumns are the columns of a list of queues.
 var queueColumns = append(append([]column{
 	{head: "QUEUE", shape: shape{least: 8}},
 	{head: "PENDING"},

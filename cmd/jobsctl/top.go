@@ -42,7 +42,7 @@ reverses the order; / filters by name; q quits.`,
 	return cmd
 }
 
-// interactive reports whether a person is at both ends.
+// interactive reports whether both input and output are a terminal.
 func (a *app) interactive() bool { return isTerminal(a.in) && isTerminal(a.out) }
 
 // live runs a view until it quits or ctx ends.
@@ -54,7 +54,7 @@ func (a *app) live(ctx context.Context, m tea.Model) error {
 	return err
 }
 
-// source is what a view asks for and decides: an Inspector.
+// source is what a view needs of an Inspector.
 type source interface {
 	Overview(ctx context.Context, names ...string) ([]inspect.QueueInfo, error)
 	Queue(ctx context.Context, name string) (inspect.QueueInfo, error)
@@ -67,33 +67,34 @@ type source interface {
 type top struct {
 	ctx    context.Context
 	source source
-	names  []string // of the queues to show; none means all
+	names  []string // the queues to show; empty: all
 	every  time.Duration
 
 	width, height int
-	queues        []inspect.QueueInfo // as they were seen last
+	queues        []inspect.QueueInfo // as last read
 	past          figures.Rates
 	running       inspect.Page // active jobs of the queue runningOf
 	runningOf     string
-	seen          time.Time // by this machine's clock
-	failed        error     // why the last look failed
-	asking        bool      // a look is under way
-	waiting       bool      // the time of the next one is set
+	seen          time.Time // when queues was read, by this machine's clock
+	failed        error     // the error of the last read
+	asking        bool      // a read is under way
+	waiting       bool      // the next read is scheduled
 
 	selected string // name of a queue
 	order    int    // index of orders
 	reverse  bool
 	filter   string
-	typing   bool // the filter
+	typing   bool // the keys go to filter
 	pane     pane
 	question *question
-	note     string // what became of the last decision
+	note     string // result of the last decision
 
-	// panel is what another view shows below the queues where there is no pane.
+	// panel returns the lines that the demo shows below the queues while no pane is
+	// open.
 	panel func() []string
 }
 
-// pane is what is shown of the selected queue.
+// pane says what is shown of the selected queue.
 type pane int
 
 const (
@@ -102,7 +103,7 @@ const (
 	runningPane
 )
 
-// question asks whether a queue is to be paused, or resumed.
+// question asks whether to pause, or to resume, a queue.
 type question struct {
 	queue string
 	pause bool
@@ -112,9 +113,9 @@ func newTop(ctx context.Context, s source, every time.Duration, names []string) 
 	return &top{ctx: ctx, source: s, every: every, names: names, past: figures.Rates{}}
 }
 
-// What happens to a view, beside keys.
+// Messages to a view, besides keys.
 type (
-	lookMsg struct{} // it is time for the next look
+	lookMsg struct{} // it is time for the next read
 	seenMsg struct {
 		queues    []inspect.QueueInfo
 		running   inspect.Page
@@ -125,13 +126,13 @@ type (
 	decidedMsg struct{ note string }
 )
 
-// Init begins with a look as soon as the size is known.
+// Init does nothing: the first read comes when the size is known.
 func (m *top) Init() tea.Cmd { return nil }
 
 // visible reports whether there is room for at least one queue.
 func (m *top) visible() bool { return m.width >= 20 && m.height >= 4 }
 
-// look asks the store, unless it is asked already or nobody would see.
+// look reads the store, unless a read is under way or the terminal is too small.
 func (m *top) look() tea.Cmd {
 	if m.asking || !m.visible() {
 		return nil
@@ -152,7 +153,7 @@ func (m *top) look() tea.Cmd {
 	}
 }
 
-// later sets the time of the next look.
+// later schedules the next read.
 func (m *top) later() tea.Cmd {
 	if m.waiting {
 		return nil
@@ -161,7 +162,7 @@ func (m *top) later() tea.Cmd {
 	return tea.Tick(m.every, func(time.Time) tea.Msg { return lookMsg{} })
 }
 
-// Update carries on with what has happened.
+// Update handles a message.
 func (m *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -207,7 +208,7 @@ func (m *top) decide(q question) tea.Cmd {
 		if q.pause {
 			verb, do = "paused", source.Pause
 		}
-		_, err := source.Queue(ctx, q.queue) // one that is gone would be made anew
+		_, err := source.Queue(ctx, q.queue) // otherwise a removed queue would be created again
 		if err == nil {
 			err = do(ctx, q.queue)
 		}

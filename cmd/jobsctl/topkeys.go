@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// key does what a key stands for.
+// key handles a key.
 func (m *top) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	if name == "ctrl+c" {
@@ -68,7 +68,7 @@ func (m *top) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// typeKey edits the filter.
+// typeKey handles a key while the user types the filter.
 func (m *top) typeKey(name, typed string) {
 	switch name {
 	case "enter":
@@ -92,8 +92,7 @@ func (m *top) toggle(p pane) {
 	m.pane = p
 }
 
-// orders are what queues can be sorted by; what an operator looks for comes
-// first.
+// orders are the orders of queues; those by number put the greatest first.
 var orders = []struct {
 	name    string
 	compare func(a, b inspect.QueueInfo) int
@@ -112,7 +111,7 @@ func mostOf(state broker.State) func(a, b inspect.QueueInfo) int {
 	return func(a, b inspect.QueueInfo) int { return cmp.Compare(b.Listed(state), a.Listed(state)) }
 }
 
-// listed are the queues to show, in order.
+// listed returns the queues to show, in order.
 func (m *top) listed() []inspect.QueueInfo {
 	var list []inspect.QueueInfo
 	for _, q := range m.queues {
@@ -133,7 +132,7 @@ func position(list []inspect.QueueInfo, name string) int {
 	return slices.IndexFunc(list, func(q inspect.QueueInfo) bool { return q.Name == name })
 }
 
-// move selects another queue.
+// move moves the selection by that many queues.
 func (m *top) move(by int) {
 	list := m.listed()
 	if len(list) > 0 {
@@ -141,7 +140,7 @@ func (m *top) move(by int) {
 	}
 }
 
-// keepSelected selects a queue that is listed.
+// keepSelected selects the first queue if the selected one is no longer listed.
 func (m *top) keepSelected() {
 	if list := m.listed(); len(list) > 0 && position(list, m.selected) < 0 {
 		m.selected = list[0].Name

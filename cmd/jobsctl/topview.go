@@ -20,7 +20,7 @@ var (
 	alarm   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
-// View draws what is known, in the size of the terminal.
+// View returns the screen.
 func (m *top) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
@@ -53,7 +53,7 @@ func cutLines(lines []string, width, height int) []string {
 	return lines
 }
 
-// title sums up.
+// title returns the first line: totals of all queues.
 func (m *top) title() string {
 	sum := make(map[broker.State]int64)
 	workers := make(map[string]bool)
@@ -77,7 +77,7 @@ func (m *top) title() string {
 	return s
 }
 
-// topColumn is one of the table.
+// topColumn is a column of the table.
 type topColumn struct {
 	head string
 	shape
@@ -95,7 +95,7 @@ func changing(state broker.State) func(*top, inspect.QueueInfo) string {
 	}
 }
 
-// moving is a change per second, blank for none.
+// moving formats a change per second, blank for none.
 func moving(rate float64) string {
 	switch {
 	case rate == 0:
@@ -106,7 +106,7 @@ func moving(rate float64) string {
 	return fmt.Sprintf("%+.0f", rate)
 }
 
-// worked shows something of what a queue did in the last seconds.
+// worked returns the cell for a figure of what a queue did in the last seconds.
 func worked(f func(inspect.Work) string) func(*top, inspect.QueueInfo) string {
 	return func(m *top, q inspect.QueueInfo) string {
 		if w := m.past.Work(q.Name); w.Known() {
@@ -134,7 +134,7 @@ var topColumns = []topColumn{
 	{"", shape{rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }
 
-// table is the heads and at most room queues, among them the selected one.
+// table returns the heads and at most room queues, with the selected one among them.
 func (m *top) table(room int) []string {
 	list := m.listed()
 	if len(list) > room {
@@ -165,7 +165,7 @@ func (m *top) table(room int) []string {
 	return lines
 }
 
-// lineUp lines up the columns that there is room for.
+// lineUp aligns the columns, and leaves out those without room.
 func lineUp(rows [][]string, width int) []string {
 	natural, shapes := make([]int, len(topColumns)), make([]shape, len(topColumns))
 	for _, row := range rows {
@@ -193,7 +193,7 @@ func lineUp(rows [][]string, width int) []string {
 	return lines
 }
 
-// below is what stands under the queues.
+// below returns the lines below the queues.
 func (m *top) below() []string {
 	if m.panel != nil && m.pane == noPane {
 		return m.panel()
@@ -225,7 +225,8 @@ func (m *top) below() []string {
 
 const topKeys = "↑↓ select  p pause/resume  w workers  a active  s sort: %s%s  / filter  q quit"
 
-// footer is what matters most of: a question, an error, news, the keys.
+// footer returns the last line. The first of these that exists: a question, the filter,
+// an error, a result, the keys.
 func (m *top) footer() string {
 	switch {
 	case m.question != nil && m.question.pause:
@@ -246,7 +247,7 @@ func (m *top) footer() string {
 	return faint.Render(fmt.Sprintf(topKeys, orders[m.order].name, reverse))
 }
 
-// since says how old what is shown is, when the store does not answer.
+// since returns how old the shown data is, for when the store does not answer.
 func (m *top) since() string {
 	if m.seen.IsZero() {
 		return "asking again: "

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sameWords are words that mean the same in every group: what a user learned
-// of one group works in all, and so do singular and plural.
+// sameWords are words that mean the same in every group, so that what a user learned in
+// one group works in all.
 var sameWords = [][]string{
 	{"ls", "list"},
 	{"delete", "remove", "rm", "purge"},
@@ -18,8 +18,7 @@ var sameWords = [][]string{
 	{"keys", "key"}, {"context", "contexts"}, {"events", "event"},
 }
 
-// suggestedFor are words of other tools, by the verb that a mistake with them
-// suggests.
+// suggestedFor are words of other tools, by the verb that is suggested instead.
 var suggestedFor = map[string][]string{
 	"copy":       {"clone", "duplicate", "again"},
 	"cancel":     {"stop", "kill", "abort"},
@@ -38,7 +37,7 @@ var suggestedFor = map[string][]string{
 	"workers":    {"servers", "consumers", "processes"},
 }
 
-// group is a command that is nothing without one of its verbs.
+// group returns a command that needs one of its verbs.
 func group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long}
 	cmd.AddCommand(verbs...)
@@ -46,8 +45,8 @@ func group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// needsVerb has a group without a verb list its verbs and fail, and one with
-// an unknown verb suggest others.
+// needsVerb makes a group fail without a verb, after its help, and suggest verbs for an
+// unknown one.
 func needsVerb(cmd *cobra.Command) {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -69,11 +68,10 @@ func needsVerb(cmd *cobra.Command) {
 	}
 }
 
-// suggestions returns the verbs of a group that a user who wrote word may have
-// meant.
+// suggestions returns the verbs of a group that the user may have meant by word.
 func suggestions(cmd *cobra.Command, word string) []string {
 	names := cmd.SuggestionsFor(word)
-	for _, sub := range cmd.Commands() { // cobra suggests no aliases
+	for _, sub := range cmd.Commands() { // cobra does not suggest aliases
 		if slices.Contains(sub.Aliases, strings.ToLower(word)) {
 			names = append(names, sub.Name())
 		}
@@ -82,8 +80,7 @@ func suggestions(cmd *cobra.Command, word string) []string {
 	return slices.Compact(names)
 }
 
-// nameVerbs gives the commands of a tree the words of sameWords and
-// suggestedFor.
+// nameVerbs adds the aliases of sameWords and suggestedFor to the commands of a tree.
 func nameVerbs(cmd *cobra.Command) {
 	taken := make(map[string]bool)
 	for _, sub := range cmd.Commands() {

@@ -6,18 +6,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker, for images that are built without Git's data.
+// version is set by the linker, for images that are built without Git metadata.
 var version string
 
-// build says what a program was built from. Its names are a contract.
+// build says what a program was built from. Its JSON names are a contract.
 type build struct {
-	Version  string `json:"version"` // of the module
+	Version  string `json:"version"` // the module's version
 	Commit   string `json:"commit,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // there were changes beside the commit
+	Modified bool   `json:"modified,omitempty"` // the work tree had uncommitted changes
 	Go       string `json:"go,omitempty"`
 }
 
-// programBuild is what this program was built from.
+// programBuild returns what this program was built from.
 func programBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -41,8 +41,8 @@ func buildOf(linked string, info *debug.BuildInfo) build {
 	return b
 }
 
-// String is the build on one line: the module's version, or the commit that
-// the program was built from, and the version of Go.
+// String returns the build on one line: versions of the module and of Go, and the
+// commit.
 func (b build) String() string {
 	text, commit := b.Version, b.Commit
 	if b.Modified {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// jobView is a job as --json writes it. Its names are a contract: fields are
-// added, none is renamed.
+// jobView is a job as -o json writes it. Its names are a contract: fields are added,
+// none is renamed.
 type jobView struct {
 	Queue           string            `json:"queue"`
 	ID              string            `json:"id"`
@@ -55,14 +55,14 @@ type jobView struct {
 	CheckpointBase64 string          `json:"checkpoint_base64,omitempty"`
 }
 
-// progressView is how far a handler says that its job is.
+// progressView is a job's progress, as reported by its handler.
 type progressView struct {
 	Done  int64  `json:"done"`
 	Total int64  `json:"total,omitempty"`
 	Note  string `json:"note,omitempty"`
 }
 
-// failureView is one entry of the history.
+// failureView is one entry of the error history.
 type failureView struct {
 	At      *time.Time `json:"at,omitempty"`
 	Attempt int        `json:"attempt"`
@@ -82,7 +82,7 @@ func at(t time.Time) *time.Time {
 	return &t
 }
 
-// view is what a list shows of a job.
+// view returns what lists show of a job.
 func view(j *broker.Job) jobView {
 	v := jobView{Queue: j.Queue, ID: j.ID, Type: j.Type, State: j.State.String(), Priority: int(j.Priority), Attempt: j.Failures,
 		MaxRetries: j.MaxRetries, Deliveries: j.Deliveries, Crashes: j.Crashes, Snoozes: j.Snoozes, Key: j.Key, UniqueKey: j.Unique.Key,
@@ -104,8 +104,8 @@ func view(j *broker.Job) jobView {
 	return v
 }
 
-// wholeView is all that is known of a job: its payload, result and checkpoint only
-// if they are asked for.
+// wholeView returns everything about a job; payload, result and checkpoint only on
+// request.
 func wholeView(j *broker.Job, payload bool) jobView {
 	v := view(j)
 	v.Headers, v.ErrorsDropped, v.PayloadBytes = j.Headers, j.Errors.Dropped, new(len(j.Payload))
@@ -129,7 +129,7 @@ func wholeView(j *broker.Job, payload bool) jobView {
 	return v
 }
 
-// encoded is p itself if it is JSON, and otherwise in base64.
+// encoded returns p unchanged if it is JSON, and otherwise in base64.
 func encoded(p []byte) (json.RawMessage, string) {
 	if len(p) == 0 {
 		return nil, ""

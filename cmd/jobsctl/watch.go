@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// minWatch is the least time between looks, whatever was asked for.
+// minWatch is the shortest interval of --watch, so that the store is not flooded.
 const minWatch = time.Second
 
-// watchFlag is for commands that can look again and again.
+// watchFlag adds --watch, for commands that can repeat their output.
 func watchFlag(flags *pflag.FlagSet, every *time.Duration) {
 	spanFlag(flags, every, "watch", 0, "repeat after this time, at least 1s, until interrupted")
 }
 
-// watch looks once, or again and again until ctx ends.
+// watch calls look once, or if every is not 0 repeatedly until ctx ends.
 func (a *app) watch(ctx context.Context, every time.Duration, look func() error) error {
 	for {
 		err := look()

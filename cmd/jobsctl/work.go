@@ -7,14 +7,14 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// workColumns are those of workCells.
+// workColumns are the columns of workCells.
 var workColumns = append(append([]column{
 	{head: "DONE/S", shape: shape{rank: 2}, seen: true},
 	{head: "FAILED", shape: shape{rank: 1}, seen: true},
 }, latencyColumns...), column{head: "GONE IN", shape: shape{rank: 7}, seen: true})
 
-// workCells say how many jobs completed and failed, how long they took, and when the
-// backlog is gone.
+// workCells returns cells with how many jobs completed and failed, how long they took,
+// and when the backlog will be gone.
 func workCells(w inspect.Work, backlog int64) []any {
 	gone := cell{text: "", key: int64(0)}
 	if d, ok := w.Gone(backlog); ok && backlog > 0 && w.Known() {
@@ -23,7 +23,7 @@ func workCells(w inspect.Work, backlog int64) []any {
 	return append(append([]any{perSecond(w, w.Completed), failureRate(w)}, latencyCells(w.Latency)...), gone)
 }
 
-// latencyColumns are those of latencyCells. A narrow terminal shows the 95th
+// latencyColumns are the columns of latencyCells. A narrow terminal shows the 95th
 // percentiles, then the medians.
 var latencyColumns = []column{
 	{head: "WAIT P50", shape: shape{rank: 10}, seen: true},
@@ -34,7 +34,8 @@ var latencyColumns = []column{
 	{head: "RUN P99", shape: shape{rank: 13}, seen: true},
 }
 
-// latencyCells returns percentiles of waits and runs, blank where servers reported none.
+// latencyCells returns percentiles of waits and runs, blank where workers reported
+// none.
 func latencyCells(l inspect.Latency) (cells []any) {
 	for _, t := range []inspect.Times{l.WaitTimes, l.RunTimes} {
 		for _, share := range []float64{0.50, 0.95, 0.99} {
@@ -44,7 +45,7 @@ func latencyCells(l inspect.Latency) (cells []any) {
 	return cells
 }
 
-// perSecond is a rate, blank where it is not known.
+// perSecond returns the cell of a rate, blank if it is unknown.
 func perSecond(w inspect.Work, n int64) cell {
 	if !w.Known() {
 		return cell{text: "", key: int64(0)}
@@ -62,7 +63,7 @@ func perSecond(w inspect.Work, n int64) cell {
 	return cell{text: fmt.Sprintf("%.0f", rate), key: key}
 }
 
-// failureRate is in per cent, blank where nothing ran.
+// failureRate returns a cell in percent, blank if nothing ran.
 func failureRate(w inspect.Work) cell {
 	rate := w.FailureRate() * 100
 	switch key := int64(rate * 1e6); {
@@ -77,7 +78,7 @@ func failureRate(w inspect.Work) cell {
 	}
 }
 
-// took is how long some of n jobs took, blank where there was none.
+// took returns the cell of a duration measured over n jobs, blank if n is 0.
 func took(d time.Duration, n int64) cell {
 	switch {
 	case n == 0:

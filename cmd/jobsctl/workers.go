@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// workerView is a worker as --json writes it.
+// workerView is a worker as -o json writes it.
 type workerView struct {
 	ID          string     `json:"id"`
 	Host        string     `json:"host"`
@@ -28,7 +28,7 @@ type workerView struct {
 	Longest     []runView  `json:"longest,omitempty"`
 }
 
-// runView is a job that a worker has run for long.
+// runView is one of the jobs that a worker has run for longest.
 type runView struct {
 	Queue string     `json:"queue"`
 	ID    string     `json:"id"`
@@ -71,7 +71,7 @@ when. The others have just started, or wait for a slot.`,
 			if err != nil {
 				return err
 			}
-			queues, err := i.Queues(ctx, args...) // for the store's time, and for names that were mistyped
+			queues, err := i.Queues(ctx, args...) // for the store's time, and to check the names
 			if err == nil {
 				err = allThere(queues, args)
 			}
@@ -101,7 +101,7 @@ when. The others have just started, or wait for a slot.`,
 	return cmd
 }
 
-// workerColumns are those of a list of workers.
+// workerColumns are the columns of a list of workers.
 var workerColumns = []column{
 	{head: "WORKER"},
 	{head: "HOST", shape: shape{least: 8}},
@@ -115,7 +115,7 @@ var workerColumns = []column{
 	{head: "TYPES", wide: true},
 }
 
-// lease says whether a worker's lease holds.
+// lease returns the state of a worker's lease.
 func lease(w inspect.WorkerInfo, now time.Time) string {
 	if w.Alive(now) {
 		return "holds"
@@ -133,10 +133,10 @@ func allThere(queues []inspect.QueueInfo, names []string) error {
 	return nil
 }
 
-// running adds the jobs that a worker holds.
+// running adds a line for each job that a worker holds.
 func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.WorkerInfo, now time.Time, l *listing) error {
 	if a.structured() {
-		return nil // the object of a worker names those that it has run for longest
+		return nil // the worker's object names those that it has run for longest
 	}
 	since := make(map[[2]string]time.Time, len(w.Longest))
 	for _, r := range w.Longest {
@@ -153,7 +153,7 @@ func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.Worke
 	return nil
 }
 
-// runsFor says for how long a job has run.
+// runsFor returns how long a job has run.
 func runsFor(since, now time.Time) string {
 	if since.IsZero() {
 		return "just started"

@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// workflows are graphs of jobs; see package workflow.
+// workflow returns the commands for workflows; see package workflow.
 func (a *app) workflow() *cobra.Command {
 	return group("workflow", "List, show and operate workflows", "",
 		a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
 }
 
-// withClient calls f with a client of the store.
+// withClient calls f with a client of the store, and closes the client.
 func (a *app) withClient(ctx context.Context, f func(*jobs.Client) error) error {
 	b, err := a.broker(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 	return cmd
 }
 
-// workflowColumns are those of a list of workflows.
+// workflowColumns are the columns of a list of workflows.
 var workflowColumns = []column{
 	{head: "ID", shape: shape{least: 12}},
 	{head: "STATE"},
@@ -134,7 +134,7 @@ at the left again, and says after what it comes.`,
 	return cmd
 }
 
-// workflowVerb is a decision about one workflow.
+// workflowVerb returns a command that changes one workflow.
 func (a *app) workflowVerb(name, short, long, done string,
 	do func(ctx context.Context, client *jobs.Client, id string) error) *cobra.Command {
 	return &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: exactly("ID"),
@@ -218,7 +218,7 @@ once: a second one of the same name is refused.`,
 	return cmd
 }
 
-// whoami is who decides, as far as this machine knows.
+// whoami returns the user and the machine that a decision is recorded for.
 func whoami() string {
 	name := "jobsctl"
 	if u, err := user.Current(); err == nil {
@@ -230,8 +230,8 @@ func whoami() string {
 	return strings.ToValidUTF8(name, "")
 }
 
-// drawing draws a graph as a tree: a node stands below the one that it comes
-// after, if that is a single one.
+// drawing draws a graph as a tree: a node that comes after exactly one other node is
+// its child.
 type drawing struct {
 	*app
 	all   bool
@@ -239,7 +239,7 @@ type drawing struct {
 	width int
 }
 
-// maxGroup is how many nodes that follow one node are drawn.
+// maxGroup is how many successors of a node are drawn; the others are counted.
 const maxGroup = 20
 
 func (d *drawing) draw(nodes []workflow.NodeInfo) {
@@ -257,7 +257,7 @@ func (d *drawing) draw(nodes []workflow.NodeInfo) {
 	d.group(roots, func(n *workflow.NodeInfo, _ bool) { d.node(n, "", "") })
 }
 
-// group draws nodes side by side, and counts those that are too many.
+// group draws nodes that run side by side, and counts those beyond maxGroup.
 func (d *drawing) group(nodes []*workflow.NodeInfo, draw func(n *workflow.NodeInfo, last bool)) {
 	shown := len(nodes)
 	if shown > maxGroup && !d.all {
@@ -279,7 +279,7 @@ func (d *drawing) group(nodes []*workflow.NodeInfo, draw func(n *workflow.NodeIn
 	}
 }
 
-// node draws a node with its branch before it, and what follows it.
+// node draws a node behind its branch, and then its successors.
 func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
 	text := fmt.Sprintf("%s %s", sign(n.State), plain(n.Name))
 	pad := max(d.width+4-len([]rune(branch+text)), 1)
@@ -317,7 +317,7 @@ func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
 	})
 }
 
-// sign is a mark for a state, which needs no color.
+// sign returns a symbol for a state, so that color is not needed.
 func sign(s workflow.State) string {
 	switch s {
 	case workflow.StateCompleted:

@@ -37,7 +37,7 @@ func TestBench_MeasuresAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// interrupting cancels a context at a call, as Ctrl-C does.
+// interrupting is a broker that cancels a context at a call, as Ctrl-C does.
 type interrupting struct {
 	broker.Broker
 	stop func()

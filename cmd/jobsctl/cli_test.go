@@ -26,8 +26,8 @@ type cli struct {
 	env   map[string]string
 }
 
-// run runs a command that is to exit with code, and returns what it wrote: its
-// errors, if it is to fail.
+// run runs a command, checks its exit code, and returns its output, or its errors if
+// code is not 0.
 func (c *cli) run(code int, args ...string) string {
 	c.t.Helper()
 	out, errs := c.both(code, args...)
@@ -37,7 +37,7 @@ func (c *cli) run(code int, args ...string) string {
 	return out
 }
 
-// both is run that returns output and errors.
+// both is like run, but returns output and errors.
 func (c *cli) both(code int, args ...string) (out, errs string) {
 	c.t.Helper()
 	var o, e bytes.Buffer
@@ -59,7 +59,7 @@ func (c *cli) has(output string, patterns ...string) {
 	}
 }
 
-// die handles n jobs with a handler that refuses them all for good.
+// die runs n jobs with a handler whose error is never retried.
 func (c *cli) die(n int, message string) {
 	c.t.Helper()
 	b, err := c.open(c.t.Context(), c.url)

@@ -18,7 +18,7 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 		t.Helper()
 		cmd := command(t, at, args...)
 		cmd.Stdin = strings.NewReader(stdin)
-		out, _ := cmd.CombinedOutput() // its exit code is looked at
+		out, _ := cmd.CombinedOutput() // the exit code is checked below
 		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(out), want) || strings.Contains(string(out), "s3cr3t") {
 			t.Errorf("jobsctl %q exits with %d, want %d and %q:\n%s", args, got, code, want, out)
 		}
@@ -63,7 +63,7 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	does(0, "", "localhost", "context", "ls") // has no secret that others could read
+	does(0, "", "localhost", "context", "ls") // the file has no secret, so others may read it
 }
 
 func TestContexts_NothingSecretOfAURLIsShown(t *testing.T) {

@@ -89,7 +89,7 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 // dashboardRun is jobsctl dashboard while it runs.
 type dashboardRun struct {
 	url   string
-	log   *strings.Builder // once it has ended
+	log   *strings.Builder // complete when the command has ended
 	end   context.CancelFunc
 	ended chan int
 }
@@ -189,7 +189,7 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 	if resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("a decision answers %d", resp.StatusCode)
 	}
-	events, err := client.Get(address + "events") // an open page does not hold the end up
+	events, err := client.Get(address + "events") // an open page must not delay the shutdown
 	if err != nil {
 		t.Fatal(err)
 	}

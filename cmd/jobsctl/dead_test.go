@@ -16,21 +16,22 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// inMemory is a command beside a store of its own.
+// inMemory returns a command with its own store in memory.
 func inMemory(t *testing.T) (*cli, *membroker.Store) {
 	store := membroker.NewStore()
 	return &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}, store
 }
 
-// deaths is dead jobs of one kind: n of them, one a second, the newest so long ago.
+// deaths describes dead jobs of one kind: n of them, one per second; ago is how long
+// ago the newest died.
 type deaths struct {
-	queue, typ, message string // the message with %d for the number of the job
+	queue, typ, message string // %d in the message stands for the job's number
 	reason              broker.DeadReason
 	n                   int
 	ago                 time.Duration
 }
 
-// bury puts dead jobs into a store.
+// bury stores dead jobs.
 func bury(t *testing.T, store *membroker.Store, all ...deaths) {
 	t.Helper()
 	b := store.Open()
@@ -143,8 +144,8 @@ func TestDLQ_FiltersByReason(t *testing.T) {
 	}
 }
 
-// Who searches a million dead jobs can read the first matches while the search goes
-// on, and is told beforehand how many there are.
+// A user who searches a million dead jobs reads first how many there are, and sees the
+// first matches while the search goes on.
 func TestDLQ_ASearchShowsItsSizeAndWhatItFoundSoFar(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestDecide_LargeAndUnfilteredDecisionsAskWithTheNumber(t *testing.T) {
 				{7, "reschedule --queue mail", "about 2,330 jobs"},
 				{7, "reschedule --type email:digest", "about 2,300 jobs"},
 				{7, "reschedule --type email:digest --limit 101", "about 101 jobs"},
-				{7, "cancel --type email:welcome --state scheduled", "about 30 jobs"}, // grave
+				{7, "cancel --type email:welcome --state scheduled", "about 30 jobs"}, // always asks
 				{0, "reschedule --type email:digest --limit 100 --in 3h", ""},
 				{0, "reschedule --type email:welcome --in 2h", ""},
 				{0, "reschedule --all --in 2d --yes", ""},
@@ -89,15 +89,15 @@ func TestDecide_UnsuppressCountsWhatItWouldChange(t *testing.T) {
 	}
 }
 
-// An operator who interrupts a long decision is told what it did, and of how much.
+// An interrupted decision reports how many jobs it changed, and out of how many.
 func TestDecide_AnInterruptedDecisionTellsWhatItDid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		flags string
-		of    string // what is said beside the number
+		of    string // how the report goes on after the number
 	}{
 		{"--all --yes", "%d of about 20 jobs rescheduled"},
-		{"--type email:welcome", "%d of about 20 jobs rescheduled"}, // counted for the question that was not needed
+		{"--type email:welcome", "%d of about 20 jobs rescheduled"}, // counted to see whether to ask
 		{"--type email:welcome --yes", "%d of %[1]d job"},
 		{"--all --yes -o json", `"done":%d,`},
 	} {
@@ -129,7 +129,7 @@ func TestDecide_AnInterruptedDecisionTellsWhatItDid(t *testing.T) {
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // its exit code is looked at
+		_ = cmd.Wait() // the exit code is checked below
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("an interrupted decision exits with %d, want 130", code)
 		}
@@ -141,7 +141,7 @@ func TestDecide_AnInterruptedDecisionTellsWhatItDid(t *testing.T) {
 	}
 }
 
-// Ctrl-C is an answer, too.
+// Ctrl-C at the question counts as no.
 func TestDecide_AnInterruptedQuestionChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := stores(t)["memory"]

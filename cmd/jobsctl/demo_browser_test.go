@@ -18,8 +18,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv/browser"
 )
 
-// TestDemo_ThePageIsUsedInABrowser: the controls work by mouse, the numbers follow by
-// themselves, and the page fits a phone in both themes.
+// The controls work by mouse, the numbers update by themselves, and the page fits a
+// phone in both themes.
 func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	d := controlledDemo(t)
 	h, err := dashboard.New(inspect.New(d.Broker()), dashboard.Config{Title: "demo", Logger: slog.New(slog.DiscardHandler)})

@@ -78,7 +78,7 @@ func TestDemo_ThePageHasControls(t *testing.T) {
 	}
 }
 
-// TestDemo_ControlsAreOnLoopback: they are part of no page that others can reach.
+// The controls are served on loopback only, where other machines cannot reach them.
 func TestDemo_ControlsAreOnLoopback(t *testing.T) {
 	t.Parallel()
 	d := controlledDemo(t)

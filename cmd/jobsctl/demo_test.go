@@ -81,8 +81,8 @@ func TestDemo_TheDemoSaysWhatItTakes(t *testing.T) {
 	}
 }
 
-// TestDemo_TheDemoShowsADashboard: in a browser where there is a terminal, and at the
-// printed address only.
+// The dashboard opens in a browser if there is a terminal, and is served at the printed
+// address only.
 func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandLine is a command in the documentation: in an indented block, behind
-// a prompt or none, or between backticks.
+// commandLine matches a command in the documentation: in an indented block, with or
+// without a prompt, or between backticks.
 var commandLine = regexp.MustCompile("(?m)^ {4,}(?:\\$ )?(?:JOBS_BROKER=\\S+ )?(jobsctl .*)$|`(jobsctl [a-z-][^`]*)`")
 
-// Every command that the documentation has typed exists, with its flags.
+// Every command in the documentation exists, with its flags.
 func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 	t.Parallel()
 	files := []string{"../../README.md", "../../deploy/README.md"}
@@ -40,7 +40,7 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 			line, _, _ := strings.Cut(m[1]+m[2], " #")
 			line, _, _ = strings.Cut(line, " | ")
 			if strings.HasPrefix(line, "jobsctl:") {
-				continue // what it says
+				continue // output of a command
 			}
 			found++
 			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
@@ -52,7 +52,7 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 				cmd.InitDefaultVersionFlag()
 				err = cmd.ParseFlags(args)
 			}
-			if given := cmd.Flags().Args(); err == nil && len(given) > 0 { // none where it is only named
+			if given := cmd.Flags().Args(); err == nil && len(given) > 0 { // no arguments: the text only names the command
 				err = cmd.ValidateArgs(given)
 			}
 			if errors.Is(err, pflag.ErrHelp) {
@@ -68,7 +68,7 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 	}
 }
 
-// words splits a line as a shell does, as far as these lines need it.
+// words splits a line into words as a shell does, as far as these lines need it.
 func words(line string) (all []string) {
 	for _, m := range regexp.MustCompile(`'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
 		all = append(all, m[1]+m[2])

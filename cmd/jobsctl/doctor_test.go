@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// loseJobs takes the pending jobs of queue mail out of their line, or the
-// tenant's keys of them, behind the back of all programs.
+// loseJobs damages a store: the pending jobs of queue mail are no longer in the ready
+// list.
 func loseJobs(t *testing.T, store string) {
 	t.Helper()
 	u, err := url.Parse(store)
@@ -110,7 +110,7 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 	}
 }
 
-// output is run for what a command that fails writes to standard output.
+// output is like run, but returns the standard output even if the command fails.
 func (c *cli) output(code int, args ...string) string {
 	c.t.Helper()
 	var out, errs bytes.Buffer

@@ -40,7 +40,7 @@ func TestEvents_FollowsWhatBecomesOfJobs(t *testing.T) {
 				}
 				return e
 			}
-			for n, begun := 0, false; !begun; n++ { // until it listens
+			for n, begun := 0, false; !begun; n++ { // repeat until the command listens
 				if n == 300 {
 					t.Fatal("no event is written")
 				}

@@ -12,11 +12,10 @@ import (
 	"unicode/utf16"
 )
 
-// fields is what the golden files hold of an output: the fields of tables and
-// objects by name, whatever their order and widths, and of sentences the facts
-// alone. So a text can be worded better, and a number cannot change unseen.
-// args are what the command was called with; hide is what differs between
-// machines, and what stands for it.
+// fields returns the part of an output that golden files keep: the fields of tables and
+// objects by name, in any order and width, and only the facts of sentences. So texts
+// can be reworded, but no number changes unseen. args are the command's arguments; hide
+// replaces what differs between machines.
 func fields(out string, args []string, hide *strings.Replacer) string {
 	var b strings.Builder
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -34,7 +33,7 @@ func fields(out string, args []string, hide *strings.Replacer) string {
 				n++
 			}
 			blockOf(&b, lines[i:i+n], args, hide)
-		case strings.ContainsAny(line, "✓✗·├└│…"): // drawn
+		case strings.ContainsAny(line, "✓✗·├└│…"): // a graph
 			b.WriteString(line + "\n")
 		default:
 			if said := facts(hide.Replace(line), args); said != "" {
@@ -52,14 +51,14 @@ var (
 	token = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|--[a-z-]+|[^\s"(),;]+`)
 )
 
-// rowsOf writes the cells of each row by the heads of their columns.
+// rowsOf writes the cells of each row with the heads of their columns.
 func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	var names []string
 	var from []int
 	for _, at := range regexp.MustCompile(`[A-Z][A-Z /]*?(?:  |$)`).FindAllStringIndex(lines[0], -1) {
 		names, from = append(names, strings.TrimSpace(lines[0][at[0]:at[1]])), append(from, at[0])
 	}
-	timed := slices.Contains(names, "CANCELLED") // a list of queues, whose rates depend on how long the test took
+	timed := slices.Contains(names, "CANCELLED") // a list of queues: its rates depend on how long the test took
 	shown := slices.DeleteFunc(slices.Sorted(slices.Values(names)),
 		func(name string) bool { return timed && slices.Contains(rateColumns, name) })
 	b.WriteString("table of " + strings.Join(shown, ", ") + "\n")
@@ -85,7 +84,7 @@ func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 				}
 				continue
 			}
-			for n, part := range parts { // the last column may have one without a head behind it
+			for n, part := range parts { // a column without a head may follow the last one
 				if part != "" {
 					cells = append(cells, strings.Repeat("-", n)+name+"="+part)
 				}
@@ -96,8 +95,8 @@ func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	}
 }
 
-// blockOf writes what is said by names, as sentences where it is more than a few
-// words.
+// blockOf writes lines of a name and a value; of values longer than a few words, only
+// the facts.
 func blockOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	var all []string
 	for _, line := range lines {
@@ -111,14 +110,14 @@ func blockOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	b.WriteString(strings.Join(all, "\n") + "\n")
 }
 
-// rateColumns and rateFields are what a queue did lately, which takes as long as the
-// test does; TestTop and inspect's tests have it.
+// rateColumns and rateFields are what a queue did lately, which depends on how long the
+// test took. TestTop and inspect's tests check them.
 var (
 	rateColumns = []string{"DONE/S", "FAILED", "WAIT P50", "WAIT P95", "WAIT P99", "RUN P50", "RUN P95", "RUN P99", "GONE IN"}
 	rateFields  = []string{"lately", "totals"}
 )
 
-// prose are the fields of objects that are worded for people.
+// prose are the fields of objects that hold sentences.
 var prose = []string{"error", "text", "what", "means", "repair", "advice"}
 
 // objectOf writes a line of JSON with sorted names.
@@ -163,9 +162,8 @@ func objectOf(line string, args []string) string {
 	}))
 }
 
-// facts are what a sentence says beside words: numbers, names that the command
-// was called with, what is quoted, flags, states, and what stands for what differs
-// from run to run.
+// facts returns the facts in a sentence: numbers, arguments of the command, quoted
+// text, flags, states, and the placeholders for what differs between runs.
 func facts(sentence string, args []string) string {
 	var said []string
 	for _, word := range token.FindAllString(steady(sentence), -1) {

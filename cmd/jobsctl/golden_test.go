@@ -59,9 +59,8 @@ func golden(t *testing.T, name, text string) {
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// program builds the command once, as its image has it: what it needs is then compiled
-// once for these tests and those of package deploy. It is removed when the servers of
-// the tests are.
+// program builds the command once, with the flags of its image, so that the build cache
+// serves the tests of package deploy too. The program is removed with the test servers.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "jobsctl-")
 	if err != nil {
@@ -77,8 +76,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// command is the command as a process of its own, with nothing in its
-// environment but env and a home directory without any file.
+// command returns the command as a process, with env and an empty home directory as its
+// whole environment.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := program()
@@ -90,19 +89,18 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// transcript runs commands against one store and writes down what they say.
+// transcript runs commands against one store and records their output.
 type transcript struct {
 	t     *testing.T
 	url   string
-	store *membroker.Store // in which url is, when it is memory://
+	store *membroker.Store // the store, if url is memory://
 	stdin string
 	text  strings.Builder
-	hide  []string // pairs of texts and what stands for them
+	hide  []string // pairs of texts and their placeholders
 }
 
-// transcribe runs a scenario on each backend: with the program, except that
-// nothing but this process can reach a store in memory. All have to say what
-// the one golden file holds.
+// transcribe runs a scenario on each backend and compares it with one golden file for
+// all. It runs the program, or for a store in memory the command in this process.
 func transcribe(t *testing.T, scenario func(*transcript)) {
 	t.Helper()
 	t.Parallel()
@@ -139,15 +137,15 @@ func (s *transcript) broker() broker.Broker {
 	return b
 }
 
-// jobs runs a command, and writes down the command, its standard output, its
-// errors with "2> " before each line, and its exit code if that is not 0: their
-// fields, see there. It returns the standard output.
+// jobs runs a command and returns its standard output. It records the command, and the
+// fields of its standard output, of its errors ("2> " before each line), and its exit
+// code if that is not 0.
 func (s *transcript) jobs(args ...string) string {
 	s.t.Helper()
 	return s.write(false, args)
 }
 
-// inAnyOrder is jobs, for lists whose order the stores leave open.
+// inAnyOrder is like jobs, for lists whose order depends on the store.
 func (s *transcript) inAnyOrder(args ...string) {
 	s.t.Helper()
 	s.write(true, args)
@@ -158,7 +156,7 @@ func (s *transcript) write(sort bool, args []string) string {
 	s.text.WriteString("$ jobsctl " + quoted(args) + "\n")
 	out, errs, code := s.run(args...)
 	if lines := strings.SplitAfter(out, "\n"); sort && len(lines) > 2 {
-		slices.Sort(lines[1 : len(lines)-1]) // between the heads and the end
+		slices.Sort(lines[1 : len(lines)-1]) // all but the heads and the end
 		out = strings.Join(lines, "")
 	}
 	hide := strings.NewReplacer(s.hide...)
@@ -191,7 +189,7 @@ func (s *transcript) run(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// quoted writes arguments as one would type them.
+// quoted returns arguments as one would type them.
 func quoted(args []string) string {
 	typed := make([]string, len(args))
 	for i, arg := range args {
@@ -202,8 +200,8 @@ func quoted(args []string) string {
 	return strings.Join(typed, " ")
 }
 
-// What differs from run to run, and what stands for it. Columns then differ in
-// width too, so any gap between them counts as one.
+// What differs between runs, and its placeholders. Column widths then differ too, so
+// any gap between columns counts as one.
 var unsteady = []struct {
 	pattern *regexp.Regexp
 	with    string
@@ -212,7 +210,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b`), "ULID"},
 	{regexp.MustCompile(`\b(in|since|waited|due for) ([0-9.]+(ms|µs|h|m|s))+`), "$1 SPAN"},
 	{regexp.MustCompile(`\b([0-9.]+(ms|µs|h|m|s))+ ago`), "SPAN ago"},
-	{regexp.MustCompile(`  (just started|for ([0-9.]+(ms|µs|h|m|s))+)  `), "  RUNNING  "}, // a slow machine takes longer than a heartbeat
+	{regexp.MustCompile(`  (just started|for ([0-9.]+(ms|µs|h|m|s))+)  `), "  RUNNING  "}, // a slow machine may take longer than a heartbeat
 	{regexp.MustCompile(`,"longest":\[[^]]*\]`), ""},
 	{regexp.MustCompile(`("oldest(?:_pending)?_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},
@@ -229,12 +227,12 @@ func steady(text string) string {
 	return text
 }
 
-// worker is a worker whose handlers hold jobs until they are told.
+// worker is a worker whose handlers return when the test says so.
 type worker struct {
 	s      *transcript
 	server *jobs.Server
 	begun  chan string // IDs
-	end    chan error  // what the handlers return
+	end    chan error  // what the handlers are to return
 	told   chan broker.State
 }
 
@@ -244,7 +242,7 @@ func (s *transcript) work(queue string, slots int, patterns ...string) *worker {
 	return s.workOn(s.broker(), queue, slots, patterns...)
 }
 
-// workOn is work on a store that is open already.
+// workOn is like work, on a store that is already open.
 func (s *transcript) workOn(b broker.Broker, queue string, slots int, patterns ...string) *worker {
 	s.t.Helper()
 	w := &worker{s: s, begun: make(chan string, 100), end: make(chan error, 100), told: make(chan broker.State, 100)}
@@ -284,13 +282,13 @@ func (s *transcript) workOn(b broker.Broker, queue string, slots int, patterns .
 	return w
 }
 
-// holds waits until a handler has begun, and returns its job's ID.
+// holds waits until a handler has begun and returns the ID of its job.
 func (w *worker) holds() string {
 	w.s.t.Helper()
 	return await(w.s.t, "a job that runs", w.begun)
 }
 
-// ends has a handler return, and waits until that has been settled.
+// ends makes a handler return err, and waits until its job is settled.
 func (w *worker) ends(err error, state broker.State) {
 	w.s.t.Helper()
 	w.end <- err
@@ -299,7 +297,7 @@ func (w *worker) ends(err error, state broker.State) {
 	}
 }
 
-// stop ends the worker; what its handlers still hold goes back.
+// stop ends the worker; the jobs of its handlers are released.
 func (w *worker) stop() {
 	w.s.t.Helper()
 	if err := w.server.Shutdown(w.s.t.Context()); err != nil {
@@ -307,7 +305,7 @@ func (w *worker) stop() {
 	}
 }
 
-// await receives one value.
+// await receives one value, or fails the test after a time.
 func await[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {

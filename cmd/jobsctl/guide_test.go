@@ -21,14 +21,14 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// guideLine is a command in an indented block of the guide.
+// guideLine matches a command in an indented block of the guide.
 var guideLine = regexp.MustCompile(`(?m)^ {4,}(?:\$ )?(jobsctl .*)$`)
 
 // guideJob stands in the guide for the ID of any job.
 const guideJob = "01J8ZQ4GVX4M8S7K9T2B3C4D5E"
 
-// Each command that the guide has typed does its work in a store that has what the
-// guide speaks of.
+// Each command of the guide succeeds in a store with the queues and jobs that the guide
+// names.
 func TestDocs_CommandsOfTheGuideRun(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../docs/guide/*.md")
@@ -55,11 +55,11 @@ func TestDocs_CommandsOfTheGuideRun(t *testing.T) {
 	}
 }
 
-// runbookCommand is one in the text of a runbook.
+// runbookCommand matches a command in the text of a runbook.
 var runbookCommand = regexp.MustCompile("`(jobsctl [^`]*)`")
 
-// Each runbook begins with a command, and each of its commands does its work in a store
-// that has what the alert names.
+// Each runbook begins with a command, and its commands succeed in a store that has what
+// the alert reports.
 func TestDocs_CommandsOfTheRunbooksRun(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/runbooks.md"
@@ -80,12 +80,12 @@ func TestDocs_CommandsOfTheRunbooksRun(t *testing.T) {
 		for _, m := range runbookCommand.FindAllStringSubmatch(section, -1) {
 			args := words(names.Replace(m[1]))[1:]
 			if slices.Contains([]string{"top", "bench"}, args[0]) || ran[m[1]] {
-				continue // they need a terminal, or take long
+				continue // commands that need a terminal or take long
 			}
 			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
 			cmd, rest, err := a.root().Find(args)
 			if err != nil || len(rest) == 0 && (cmd.ValidateArgs(nil) != nil || cmd.Name() == "move" || cmd.HasSubCommands()) {
-				continue // it is named, not typed
+				continue // named only, without arguments
 			}
 			ran[m[1]] = true
 			if args[0] == "events" {
@@ -104,7 +104,7 @@ func TestDocs_CommandsOfTheRunbooksRun(t *testing.T) {
 
 func runGuideLine(t *testing.T, file string, args []string) {
 	state := broker.StateDead
-	if args[0] == "why" { // why a job waits
+	if args[0] == "why" { // the guide asks why a job waits
 		state = broker.StatePending
 	}
 	store := guideStore(t, state)
@@ -116,12 +116,12 @@ func runGuideLine(t *testing.T, file string, args []string) {
 			return map[string]string{"JOBS_BROKER": "memory://", "EDITOR": "sed -i s/1/2/"}[name]
 		},
 		open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
-	switch args[0] { // some go on until they are interrupted
+	switch args[0] { // some run until they are interrupted
 	case "dashboard":
 		args = append(args, "--addr", "127.0.0.1:0")
 		e.out, e.err = ends{&out, cancel}, ends{&errs, cancel}
 	case "edit":
-		args = append(args, "--yes") // the editor gets all of the input
+		args = append(args, "--yes") // the editor reads all of the input
 	case "events":
 		e.out = ends{&out, cancel}
 		dying(ctx, t, store)
@@ -139,7 +139,7 @@ func runGuideLine(t *testing.T, file string, args []string) {
 	}
 }
 
-// ends is an output after which a command is interrupted.
+// ends is a writer that interrupts the command after a certain output.
 type ends struct {
 	*bytes.Buffer
 	cancel func()
@@ -150,7 +150,7 @@ func (e ends) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-// dying has jobs die, one after the other, until ctx ends.
+// dying makes jobs die, one after the other, until ctx ends.
 func dying(ctx context.Context, t *testing.T, store *membroker.Store) {
 	b := store.Open()
 	client := jobs.NewClient(b, jobs.ClientConfig{})
@@ -174,8 +174,8 @@ func dying(ctx context.Context, t *testing.T, store *membroker.Store) {
 	})
 }
 
-// guideStore is a store with the queues, jobs, schedules and workflows of the guide,
-// and guideJob in a state.
+// guideStore returns a store with the queues, jobs, schedules and workflows of the
+// guide, and with guideJob in a state.
 func guideStore(t *testing.T, state broker.State) *membroker.Store {
 	t.Helper()
 	store := membroker.NewStore()

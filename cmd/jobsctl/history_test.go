@@ -12,7 +12,7 @@ import (
 func TestTop_RatesOfCompletedJobsDoNotGoByTheirRecords(t *testing.T) {
 	t.Parallel()
 	r := figures.Rates{}
-	for n, completed := range []int64{100, 180, 260} { // records come and go meanwhile
+	for n, completed := range []int64{100, 180, 260} { // records are added and removed meanwhile
 		q := topQueue("mail", 10, 0)
 		q.AsOf = topNow.Add(time.Duration(n) * 2 * time.Second)
 		q.Counts[broker.StateCompleted] = 1000 - 400*int64(n)

@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// asynqRedis is a Redis with what asynq wrote there, which a test of the module
-// compat/asynq has recorded.
+// asynqRedis returns a Redis with data that asynq wrote, as recorded by a test of the
+// module compat/asynq.
 func asynqRedis(t *testing.T) (url string, r *redis.Client) {
 	t.Helper()
 	addr := miniredis.RunT(t).Addr()
@@ -72,7 +72,7 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)
 	c := memoryCli(t)
-	dry, _ := c.both(4, "import", "asynq", "--from", from, "--dry-run") // 4: of the periodic task that is refused
+	dry, _ := c.both(4, "import", "asynq", "--from", from, "--dry-run") // 4: one periodic task is refused
 	c.has(dry, `(?m)^default: 3 pending, 1 scheduled, 1 retry, 2 archived in asynq\.\n`+
 		`  7 of 7 jobs could be imported; nothing was changed\.\n  Not imported: 1 completed\.`,
 		`schedule asynq:report:[0-9a-f]{12} \(30 3 \* \* \*\) could be imported`)
@@ -97,14 +97,14 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	c.has(c.run(0, "schedule", "list"), `(?m)^asynq:report:\S+ +30 3 \* \* \* +Europe/Berlin +paused`)
 	c.has(c.run(0, "queues", "policy", "default"), `DUPLICATE SPAN +7d`)
 
-	// A job runs, and is gone: another import knows it.
+	// A job that ran and left no record is not imported again.
 	c.has(c.run(0, "delete", "first", "--yes"), "1 of 1")
 	again, _ := c.both(4, "import", "asynq", "--from", from, "--zone", "Europe/Berlin", "--json")
 	c.has(again, `"done":0,.*"gone":1,.*"queue":"default",.*"read":7,.*"refusals":\[\],"refused":0,"repeated":7,.*"verified":true`,
 		`"change":"unchanged"`)
 	c.has(c.run(0, "stats", "default"), `(?m)^default +2 +1 `)
 
-	// What comes later comes with the next import.
+	// Jobs that are enqueued later arrive with the next import.
 	ctx := t.Context()
 	message := r.HGet(ctx, "asynq:{bulk}:t:many-0000", "msg").Val()
 	r.HSet(ctx, "asynq:{bulk}:t:new", "msg", strings.ReplaceAll(message, "many-0000", "many-9999"), "state", "pending")
@@ -122,7 +122,7 @@ func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	c := memoryCli(t)
 	ctx := t.Context()
 	r.ZAdd(ctx, "asynq:servers", redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: "asynq:servers:{host:1:x}"})
-	c.run(0, "import", "asynq", "--from", from, "--queue", "critical") // all is paused
+	c.run(0, "import", "asynq", "--from", from, "--queue", "critical") // everything is paused
 	r.Del(ctx, "asynq:{default}:paused")
 	c.has(c.run(7, "import", "asynq", "--from", from), `while asynq works on default, which is not paused: jobs can run in both`,
 		"not confirmed")

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// riverPostgres is a schema with what River wrote there, which the program in
-// compat/riverdata/record has recorded.
+// riverPostgres returns a schema with data that River wrote, as recorded by the program
+// in compat/riverdata/record.
 func riverPostgres(t *testing.T) (url string, exec func(sql string)) {
 	t.Helper()
 	url = testenv.PostgresPlace(t)
@@ -66,7 +66,7 @@ func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 	c.has(c.run(0, "show", "river-9"), `STATE +scheduled`, `2190-01-01`)
 	c.has(c.run(3, "show", "river-1"), "not found")
 
-	// A job runs, and is gone; another comes; one cannot be read.
+	// One job ran and left no record, another is new, one cannot be read.
 	c.has(c.run(0, "delete", "river-8", "--yes"), "1 of 1")
 	exec(`insert into river_job (id, state, attempt, max_attempts, created_at, scheduled_at, priority, args, errors, kind, metadata, queue)
 		values (11, 'available', 0, 25, now(), now(), 1, '{}', null, 'new', '{}', 'critical'),
@@ -80,7 +80,7 @@ func TestImportRiver_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	from, exec := riverPostgres(t)
 	c := memoryCli(t)
 	exec("update river_leader set expires_at = now() + interval '1 hour'")
-	c.has(c.run(0, "import", "river", "--from", from, "--queue", "default"), "4 jobs imported") // it is paused
+	c.has(c.run(0, "import", "river", "--from", from, "--queue", "default"), "4 jobs imported") // the queue is paused
 	c.has(c.run(7, "import", "river", "--from", from), `while River works on critical, which is not paused: jobs can run in both`)
 	c.has(c.run(3, "ls", "--queue", "critical"), "not found")
 	c.has(c.run(0, "import", "river", "--from", from, "--yes"), "3 jobs imported")

@@ -19,7 +19,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// Imports into each store, whole and cut off at each call that writes.
+// Imports into each store, complete ones and ones cut off at each call that writes.
 
 // peers are sources for imports, each with a queue of more jobs than one call takes.
 func peers(t *testing.T) map[string][]string {
@@ -44,8 +44,8 @@ func peers(t *testing.T) map[string][]string {
 	}
 }
 
-// imported is everything that a store has after an import, by queue and ID, but for
-// times that are those of the import itself.
+// imported returns all jobs of a store after an import, by queue and ID, without the
+// times that the import sets.
 func imported(t *testing.T, c *cli) map[string]string {
 	t.Helper()
 	b, err := c.open(t.Context(), c.url)
@@ -66,7 +66,7 @@ func imported(t *testing.T, c *cli) map[string]string {
 					t.Fatal(err)
 				}
 				counted[state]++
-				if j.Source == "asynq" { // it keeps no time of creation
+				if j.Source == "asynq" { // asynq stores no creation time
 					j.CreatedAt = time.Time{}
 				}
 				if state == broker.StatePending {
@@ -109,8 +109,8 @@ func sameJobs(t *testing.T, when string, got, want map[string]string) {
 	}
 }
 
-// cutOff is the command with a process that dies at the nth call that writes: before
-// the call arrives, or after, without its answer.
+// cutOff runs the command as if its process died at the nth call that writes: before
+// the store gets the call, or, with lost set, before its answer arrives.
 func (c *cli) cutOff(n int64, lost bool, args ...string) (died bool) {
 	c.t.Helper()
 	ctx, die := context.WithCancel(c.t.Context())
@@ -145,9 +145,9 @@ func (c *cli) cutOff(n int64, lost bool, args ...string) (died bool) {
 	return dead
 }
 
-// An import brings the same jobs, counts and schedules into every store, whether it
-// runs through or is cut off again and again: at each call that writes, before it and
-// after it. What ran meanwhile does not come back.
+// An import stores the same jobs, counts and schedules in every store, whether it runs
+// without a break or is cut off at each call that writes, before and after it. Jobs
+// that ran meanwhile do not come back.
 func TestImport_IsTheSameInEveryStoreWhereverItIsCutOff(t *testing.T) {
 	t.Parallel()
 	for from, args := range peers(t) {

@@ -34,7 +34,7 @@ func TestListing_SortsByAnyColumn(t *testing.T) {
 	c.run(0, "enqueue", "--type", "x", "--queue", "b", "--delay", "1h")
 	for _, look := range []struct{ sort, want string }{
 		{"queue", "a b c"}, {"-queue", "c b a"}, {"pending", "b c a"}, {"-pending", "a c b"}, {"-PENDING", "a c b"},
-		{"scheduled", "b a c"}, {"-scheduled", "b a c"}, // the others have none, and go last
+		{"scheduled", "b a c"}, {"-scheduled", "b a c"}, // the others have no time, and come last
 	} {
 		for _, verb := range []string{"stats", "queues ls"} {
 			var order []string
@@ -63,7 +63,7 @@ func TestListing_SortsByAnyColumn(t *testing.T) {
 	}
 }
 
-// Whatever the format, it is the same object, and nothing in it commands a terminal.
+// YAML holds the same objects as JSON, and no control characters.
 func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	t.Parallel()
 	c := stores(t)["memory"]
@@ -101,7 +101,7 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	c.has(c.run(2, "stats", "-o", "xml"), "table, wide, json, yaml")
 }
 
-// seen runs the command in a terminal so wide, and returns its lines.
+// seen runs the command in a terminal with cols columns and returns its lines.
 func seen(t *testing.T, cols int, env []string, args ...string) []string {
 	t.Helper()
 	cmd := command(t, append([]string{"TERM=xterm"}, env...), args...)
@@ -111,7 +111,7 @@ func seen(t *testing.T, cols int, env []string, args ...string) []string {
 	}
 	defer f.Close()
 	var b bytes.Buffer
-	_, _ = b.ReadFrom(f) // ends with an error when the terminal is closed
+	_, _ = b.ReadFrom(f) // always an error: the terminal is closed
 	var exit *exec.ExitError
 	if err := cmd.Wait(); errors.As(err, &exit) || err != nil {
 		t.Fatalf("jobsctl %q: %v\n%s", args, err, &b)
@@ -157,8 +157,7 @@ func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 	}
 }
 
-// Where all columns do not fit, times give up their day and fraction before a column
-// is left out.
+// In a narrow terminal, times lose their day and fraction before a column is left out.
 func TestListing_TimesAreShortenedFirst(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)

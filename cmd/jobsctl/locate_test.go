@@ -25,7 +25,7 @@ func TestLocate_AJobIsNamedByTheBeginningOfItsIDInAnyCase(t *testing.T) {
 			c.has(errs, "--queue", `(?m)^  `+b+`  mail `, `(?m)^  `+b+`  copies `)
 			c.run(0, "delete", b, "--queue", "copies", "--yes")
 
-			c.run(3, "show", "order-98") // not a part of order-981
+			c.run(3, "show", "order-98") // not the beginning of order-981
 			c.run(3, "show", "01m80")
 			c.run(3, "show", "01m9000")
 			c.has(c.run(0, "delete", strings.ToLower(b[:25]), b, "--yes"), "1 of 1 ") // the same one twice

@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// depot is a store for a move.
+// depot is the source or the destination of a move.
 type depot struct {
 	*cli
 	b broker.Broker
@@ -34,10 +34,10 @@ func newDepot(t *testing.T, c *cli) *depot {
 	return &depot{c, b, inspect.New(b)}
 }
 
-// fill stores n jobs that wait, and some of other states with a past.
+// fill stores n jobs that wait, and some with a history in other states.
 func (d *depot) fill(t *testing.T, n int) {
 	t.Helper()
-	now, prefix := time.Now().UTC().Truncate(time.Microsecond), testenv.Name(t) // queues remember IDs
+	now, prefix := time.Now().UTC().Truncate(time.Microsecond), testenv.Name(t) // queues remember IDs, so each test has its own
 	var batch []broker.NewJob
 	for i := range n {
 		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("%s-%05d", prefix, i),
@@ -67,7 +67,7 @@ func (d *depot) fill(t *testing.T, n int) {
 	}
 }
 
-// all are the jobs of the queue as show writes them, by ID.
+// all returns the jobs of the queue by ID, as the command show prints them.
 func (d *depot) all(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -86,7 +86,7 @@ func (d *depot) all(t *testing.T) map[string]string {
 	return all
 }
 
-// count is how many jobs the queue has.
+// count returns the number of jobs in the queue.
 func (d *depot) count(t *testing.T) (n int64) {
 	t.Helper()
 	infos, err := d.Queues(t.Context(), "mail")
@@ -101,8 +101,8 @@ func (d *depot) count(t *testing.T) (n int64) {
 	return n
 }
 
-// moveAndKill starts the command and kills it with SIGKILL when there are so
-// many jobs at the destination.
+// moveAndKill starts the command and kills it with SIGKILL once the destination has at
+// jobs.
 func moveAndKill(t *testing.T, from, to *depot, at int64) {
 	t.Helper()
 	cmd := moveCommand(t, from, to)
@@ -127,7 +127,8 @@ func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
 		append([]string{"move", "--queue", "mail", "--yes", "--rate", "1500"}, args...)...)
 }
 
-// movePairs are sources and destinations that other processes can reach.
+// movePairs runs test for each pair of a source and a destination that other processes
+// can reach.
 func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
 	here, there := stores(t), stores(t)
 	for from, source := range here {
@@ -159,7 +160,7 @@ func TestMoveKill_AMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
 		if here := from.all(t); len(got) != n || len(here) != 0 {
 			t.Errorf("%d jobs are at the destination and %d at the source, want %d and none", len(got), len(here), n)
 		}
-		for _, state := range broker.States() { // for the next pair
+		for _, state := range broker.States() { // clean up for the next pair
 			if _, err := to.Purge(t.Context(), "mail", state); err != nil {
 				t.Fatal(err)
 			}
@@ -167,13 +168,13 @@ func TestMoveKill_AMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
 	})
 }
 
-// runs counts how often each job was handled, on whichever side.
+// runs counts how often each job was handled, in either store.
 type runs struct {
 	mu    sync.Mutex
 	byID  map[string]int
 	now   map[string]bool
 	sides map[string]int
-	twice []string // at the same time
+	twice []string // handled by two at the same time
 }
 
 func (r *runs) serve(t *testing.T, side string, d *depot) {
@@ -232,7 +233,7 @@ func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(150 * time.Millisecond)
-			_ = cmd.Process.Kill() // it may be over already
+			_ = cmd.Process.Kill() // it may have ended already
 			_ = cmd.Wait()
 		}
 		if out, err := moveCommand(t, from, to, "--state", "pending").CombinedOutput(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// object runs a command and reads the object that it writes.
+// object runs a command and decodes the object that it writes.
 func (c *cli) object(code int, v any, args ...string) {
 	c.t.Helper()
 	out, _ := c.both(code, args...)
@@ -37,7 +37,7 @@ func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 					return source.open(ctx, source.url)
 				}
 				c, d := &cli{t: t, url: source.url, open: open}, &cli{t: t, url: other, open: open}
-				id := func(name string) string { return from + "-" + to + "-" + name } // IDs are remembered
+				id := func(name string) string { return from + "-" + to + "-" + name } // queues remember IDs
 				for n := range 3 {
 					c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", id(fmt.Sprint("p", n)), "--payload", fmt.Sprint(n), "--header",
 						"tenant=x")
@@ -87,7 +87,7 @@ func TestMove_AMoveSaysWhatItNeeds(t *testing.T) {
 	c.has(c.run(3, "move", "--queue", "nothing", "--to-queue", "b"), "not found")
 }
 
-// TestMove_HeldJobsAreExplainedAndPutBack: a move was killed.
+// A killed move leaves held jobs. They are explained and can be put back.
 func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/handworker"
 )
 
-// Two relays from Postgres to Redis are killed with SIGKILL again and again while
-// jobs come and are handled. Each job is handled once, those of a key in order.
+// Two relays from Postgres to Redis are killed with SIGKILL again and again while jobs
+// are enqueued and handled. Each job is handled once, those of a key in order.
 func TestRelayKill_NoJobIsLostDoubledOrOvertaken(t *testing.T) {
 	from, to := newDepot(t, stores(t)["postgres"]), newDepot(t, stores(t)["redis"])
 	const keys, rounds, perRound = 7, 50, 100
@@ -70,7 +70,7 @@ func TestRelayKill_NoJobIsLostDoubledOrOvertaken(t *testing.T) {
 	for late := time.Now().Add(soon); len(arrived) < want && time.Now().Before(late); {
 		handle(100 * time.Millisecond)
 	}
-	handle(time.Second) // what may come twice
+	handle(time.Second) // time for a duplicate to show up
 	seen, last := make(map[string]bool), make(map[string]string)
 	for _, id := range arrived {
 		key, _, _ := strings.Cut(id, "-")

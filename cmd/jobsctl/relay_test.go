@@ -24,7 +24,7 @@ func TestRelay_JobsAreRelayedBetweenAllBackends(t *testing.T) {
 					return source.open(ctx, source.url)
 				}
 				c, d := &cli{t: t, url: source.url, open: open}, &cli{t: t, url: other, open: open}
-				id := func(name string) string { return from + "-" + to + "-" + name } // IDs are remembered
+				id := func(name string) string { return from + "-" + to + "-" + name } // queues remember IDs
 				for n := range 3 {
 					c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", id(fmt.Sprint("p", n)), "--payload", fmt.Sprint(n),
 						"--header", "tenant=x", "--key", "acme", "--retention", "1h", "--priority", "3")
@@ -50,7 +50,7 @@ func TestRelay_JobsAreRelayedBetweenAllBackends(t *testing.T) {
 				if r.Queue != "mail" || r.Relayed+r.Refused != 0 {
 					t.Errorf("a relay of nothing says %+v", r)
 				}
-				for _, s := range []*cli{c, d} { // for the next pair
+				for _, s := range []*cli{c, d} { // clean up for the next pair
 					for _, state := range []string{"pending", "scheduled", "completed", "dead"} {
 						s.run(0, "delete", "--queue", "mail", "--all", "--state", state, "--yes")
 					}

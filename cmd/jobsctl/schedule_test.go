@@ -9,8 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// Doctor shows schedules that do not tick beside what is wrong in the store, and
-// repairs them.
+// Doctor finds and repairs schedules that do not tick, as well as errors in the store.
 func TestDoctor_SchedulesThatDoNotTick(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {

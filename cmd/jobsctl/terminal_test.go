@@ -19,7 +19,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// soon is longer than anything takes that a test waits for.
+// soon is longer than anything that a test waits for.
 const soon = time.Minute
 
 // terminal is a process in a terminal of its own.
@@ -38,7 +38,7 @@ func startInTerminal(t *testing.T, args ...string) *terminal {
 	return startWith(t, nil, args...)
 }
 
-// startWith is startInTerminal with something in the environment.
+// startWith is like startInTerminal, with an environment.
 func startWith(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
 	term := &terminal{t: t, cmd: command(t, append([]string{"TERM=xterm-256color"}, env...), args...), done: make(chan error, 1)}
@@ -79,7 +79,7 @@ func (term *terminal) text() string {
 	return term.output.String()
 }
 
-// await waits until something holds.
+// await waits until holds returns true.
 func (term *terminal) await(what string, holds func() bool) {
 	term.t.Helper()
 	for late := time.Now().Add(soon); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -101,7 +101,7 @@ func (term *terminal) press(keys string) {
 	}
 }
 
-// ends waits for the end of the process.
+// ends waits for the end of the process and returns its error.
 func (term *terminal) ends() error {
 	term.t.Helper()
 	select {
@@ -113,7 +113,7 @@ func (term *terminal) ends() error {
 	}
 }
 
-// leftScreen is what gives the terminal back as it was.
+// leftScreen is the sequence that leaves the alternate screen.
 const leftScreen = "\x1b[?1049l"
 
 func TestTerminal_TopInATerminal(t *testing.T) {

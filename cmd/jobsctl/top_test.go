@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// looked is a source that counts what it is asked.
+// looked is a source that counts calls.
 type looked struct {
 	queues           []inspect.QueueInfo
 	running          []broker.Job
@@ -63,11 +63,11 @@ func topQueue(name string, pending, dead int64) inspect.QueueInfo {
 		Oldest: map[broker.State]time.Time{broker.StatePending: topNow.Add(-time.Minute)}}}
 }
 
-// screen drives a view.
+// screen sends messages to a view and runs its commands.
 type screen struct {
 	t *testing.T
 	*top
-	next []tea.Cmd // what it wants done
+	next []tea.Cmd // commands that the view returned
 }
 
 func newScreen(t *testing.T, s source) *screen {
@@ -83,7 +83,7 @@ func (s *screen) send(msgs ...tea.Msg) *screen {
 	return s
 }
 
-// turn does what the view wants done.
+// turn runs the commands that the view returned.
 func (s *screen) turn() *screen {
 	next := s.next
 	s.next = nil
@@ -107,7 +107,7 @@ func (s *screen) keys(names ...string) *screen {
 	return s
 }
 
-// text is what is on the screen.
+// text returns the screen without styles.
 func (s *screen) text() string { return ansi.Strip(s.View().Content) }
 
 func (s *screen) shows(texts ...string) *screen {
@@ -139,7 +139,7 @@ func TestTop_AsksOncePerInterval(t *testing.T) {
 	}
 	s = newScreen(t, store).send(size)
 	for n := range 5 {
-		s.turn().turn() // the look, and the wait for the next one
+		s.turn().turn() // the read, and the wait for the next one
 		if store.overviews != n+1 || store.lists != 0 {
 			t.Fatalf("after %d intervals it asked %d times, and listed %d times", n+1, store.overviews, store.lists)
 		}
@@ -185,7 +185,7 @@ func TestTop_PausesOnlyWhatWasConfirmed(t *testing.T) {
 	if fmt.Sprint(store.decided) != "[pause mail resume mail]" {
 		t.Errorf("decided: %v", store.decided)
 	}
-	store.queues = store.queues[:1] // mail is gone, and the screen does not know yet
+	store.queues = store.queues[:1] // mail was removed, but the screen still shows it
 	if s.keys("p", "y").turn().shows("not resumed: not found"); len(store.decided) != 2 {
 		t.Errorf("a queue that is gone: %v", store.decided)
 	}
@@ -322,7 +322,7 @@ func TestTop_RatesAreThoseOfTheLastSeconds(t *testing.T) {
 	}{
 		{0, 100, "0 false"}, {0, 100, "0 false"}, // the same counts twice
 		{2 * time.Second, 120, "10 true"}, {10 * time.Second, 0, "-10 true"}, {12 * time.Second, 20, "-10 true"},
-		{22 * time.Second, 320, "30 true"}, // what was before that is past
+		{22 * time.Second, 320, "30 true"}, // older counts no longer matter
 		{5 * time.Second, 7, "0 false"},    // the clock was set back
 	} {
 		see(c.after, c.pending)

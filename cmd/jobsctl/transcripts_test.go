@@ -39,7 +39,7 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// A system with something in every state.
+// lived fills a store with jobs in every state.
 func lived(s *transcript) *worker {
 	s.t.Helper()
 	enqueue := func(id, typ string, options ...string) {
@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 		w.holds()
 		s.jobs("cancel", "refused", "--yes")
 		s.jobs("cancel", "nothing", "--yes")
-		s.jobs("delete", "waiting-2", "done", "--yes") // the first runs now
+		s.jobs("delete", "waiting-2", "done", "--yes") // the first is running now
 		s.jobs("delete")
 		s.jobs("delete", "--all", "--yes")
 		s.jobs("redrive", "--dry-run", "--all")
@@ -281,7 +281,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// runsSchedules has a server run what is due until done says so.
+// runsSchedules runs a server until done returns true.
 func (s *transcript) runsSchedules(done func() bool) {
 	s.t.Helper()
 	b := s.broker()

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// output runs the command with an environment of its own.
+// output runs the command with its own environment.
 func output(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -28,7 +28,7 @@ func output(t *testing.T, env []string, args ...string) (stdout, stderr string, 
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// What --help of each verb says. It needs no store.
+// The help of each verb is as in the golden files. It needs no store.
 func TestUsage_HelpOfEachVerb(t *testing.T) {
 	t.Parallel()
 	a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
@@ -50,7 +50,7 @@ func TestUsage_HelpOfEachVerb(t *testing.T) {
 		known[name+".golden"] = true
 		golden(t, filepath.Join("help", name), out)
 		for _, sub := range cmd.Commands() {
-			if sub.Name() != "completion" { // its texts are cobra's
+			if sub.Name() != "completion" { // cobra writes its texts
 				walk(sub)
 			}
 		}
@@ -67,7 +67,7 @@ func TestUsage_HelpOfEachVerb(t *testing.T) {
 	}
 }
 
-// A shell finds the program by its name, wherever a command line is pasted. Its builtin jobs stays the shell's.
+// Shells find the program by its name, and still have their own builtin jobs.
 func TestUsage_ShellsRunTheProgramAndCompleteIt(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
@@ -110,7 +110,7 @@ source <(jobsctl completion bash)
 	}
 }
 
-// The flag goes before the variable, and that before the file.
+// The flag takes precedence over the variable, and the variable over the file.
 func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 	t.Parallel()
 	queue := func(name string) string {
@@ -167,7 +167,7 @@ func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong with a URL, what it keeps secret is in no output.
+// No error about a URL shows its secrets.
 func TestUsage_NoSecretOfAURLIsShown(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-word"

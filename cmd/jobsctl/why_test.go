@@ -14,11 +14,11 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// Every answer of why, from the state of affairs that it describes.
+// Each answer of why, in a store in which it is true.
 func TestWhy(t *testing.T) {
 	transcribe(t, func(s *transcript) {
 		b, ctx := s.broker(), s.t.Context()
-		long := time.Now().Add(-time.Hour) // what is done at that time happened an hour ago
+		long := time.Now().Add(-time.Hour) // the time of what happened an hour ago
 		do := func(err error) {
 			s.t.Helper()
 			if err != nil {
@@ -122,7 +122,7 @@ func TestWhy(t *testing.T) {
 	})
 }
 
-// What a store holds of a job can be damaged from outside.
+// Another program may have damaged a job's record.
 func TestWhy_AJobCannotBeRead(t *testing.T) {
 	t.Parallel()
 	prefixed, postgres := testenv.RedisPlace(t), testenv.PostgresPlace(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// What the command says about workflows that succeed, fail, wait, and are
-// cancelled, on each store.
+// The command's output about workflows that succeed, fail, wait and are cancelled, on
+// each store.
 func TestWorkflows(t *testing.T) {
 	transcribe(t, func(s *transcript) {
 		b := s.broker()
@@ -47,7 +47,7 @@ func TestWorkflows(t *testing.T) {
 		await := func(id string) {
 			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 			defer cancel()
-			_, _ = workflow.Wait(ctx, client, id) // what became of it is written down
+			_, _ = workflow.Wait(ctx, client, id) // the transcript shows the result
 		}
 		node := func(name, typ string) workflow.Node { return workflow.Node{Name: name, Task: jobs.NewTask(typ, nil)} }
 		undo := func(name string) workflow.Node {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
-// EnqueueCopy enqueues a fresh job like one that Job returned, under another ID, to run
-// at once: with its type, payload, headers, priority, keys and limits, without its past
-// and its deadline. The job itself stays as it is. Calling it again with the same ID
-// enqueues no second one as long as the first is remembered.
+// EnqueueCopy enqueues a new job with the given ID that is due at once. It has the
+// type, payload, headers, priority, keys and limits of job, which Job returned, but not
+// its history and deadline. The original does not change. A second call with the same
+// ID enqueues nothing, as long as the queue remembers the ID.
 //
 // The error is ErrDuplicate if another job holds its unique key, ErrWrongState for the
 // node of a workflow, which the workflow enqueues itself, and ErrMalformed or
@@ -29,7 +29,7 @@ func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string)
 		return broker.About(err, verb, job.Queue, job.ID)
 	}
 	c := broker.NewJob{Queue: job.Queue, ID: id, Body: job.Body}
-	c.Body.GivenID, c.Body.DueAfter = true, 0 // the ID is remembered, so that a repeat is noticed
+	c.Body.GivenID, c.Body.DueAfter = true, 0 // the ID is remembered, so that a repeated call is detected
 	c.Body.Deadline = time.Time{}
 	var receipts []broker.Receipt
 	err := i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {

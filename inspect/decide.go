@@ -8,16 +8,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// decision is what is to be done with every job of a selection.
+// decision is the operation to carry out for every job of a selection.
 type decision struct {
 	op    broker.Operation
-	delay time.Duration // of a reschedule, from the beginning
-	begun time.Time     // by the store's clock
+	delay time.Duration // of a reschedule, counted from begun
+	begun time.Time     // when the decision started, by the store's clock
 }
 
-// decide carries out a decision. It names each job with the epoch at which it was
-// found: a job that moved on meanwhile is left alone. The report is valid beside
-// an error.
+// decide carries out a decision. It passes each job's epoch, so that jobs that have
+// changed since they were found are left alone. The report is valid even with an error.
 func (s Selection) decide(ctx context.Context, d decision) (report Report, err error) {
 	s.query.NoPayload = true
 	missing := newNames(s.query.IDs)
@@ -28,7 +27,8 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		}
 		op := d.op
 		op.Refs = refsOf(chosen)
-		// A write is not cut off, so that the report of an interrupted decision is exact.
+		// A write is never interrupted, so that the report of an interrupted decision
+		// is exact.
 		results, err := s.inspector.operate(context.WithoutCancel(ctx), op)
 		report.add(d.op.Kind, results)
 		return err
@@ -44,10 +44,10 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 	return report, report.namedError(d.op.Kind)
 }
 
-// inSteps works through the selection in pages of at most size jobs. step gets a
-// page, and the jobs of it that the decision is about. It takes only what was
-// selected before it began, so it ends although jobs keep coming, and it holds
-// one page in memory.
+// inSteps works through the selection in pages of at most size jobs. step gets a page,
+// and the jobs of it that the decision applies to. Only jobs that were in the selection
+// at the start count, so it ends even if jobs keep arriving. It holds one page in
+// memory.
 func (s Selection) inSteps(ctx context.Context, size int, d *decision, report *Report, step func(*Page, []*broker.Job) error) error {
 	for page, err := range s.pages(ctx, s.pageSize(size)) {
 		if err != nil {
@@ -81,7 +81,7 @@ func refsOf(jobs []*broker.Job) []broker.Ref {
 	return refs
 }
 
-// pageSize is how many jobs are found at a time, most at most.
+// pageSize returns how many jobs a page has, at most most.
 func (s *Selection) pageSize(most int) int {
 	if s.perSecond > 0 {
 		return min(most, s.perSecond)
@@ -89,10 +89,10 @@ func (s *Selection) pageSize(most int) int {
 	return most
 }
 
-// full reports whether n jobs are all that is wanted.
+// full reports whether n jobs reach the limit of the selection.
 func (s *Selection) full(n int) bool { return s.limit > 0 && n >= s.limit }
 
-// pause waits as long as n jobs are to take.
+// pause waits for as long as n jobs take at the rate of PerSecond.
 func (s *Selection) pause(ctx context.Context, n int) error {
 	if s.perSecond <= 0 || n == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (s *Selection) pause(ctx context.Context, n int) error {
 	return sleep.For(ctx, time.Duration(n)*time.Second/time.Duration(s.perSecond))
 }
 
-// begin fixes the beginning at the first page.
+// begin sets the start of the decision at its first page.
 func (d *decision) begin(now time.Time) {
 	if !d.begun.IsZero() {
 		return
@@ -111,7 +111,7 @@ func (d *decision) begin(now time.Time) {
 	}
 }
 
-// choose returns the jobs of a page that the decision is about.
+// choose returns the jobs of a page that the decision applies to.
 func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Job {
 	chosen := make([]*broker.Job, 0, len(page.Jobs))
 	for i := range page.Jobs {
@@ -129,7 +129,7 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Jo
 		case d.op.Kind == broker.OpUnsuppress && !job.Suppressed:
 			report.Matched--
 		case d.op.Kind == broker.OpReschedule && job.State == broker.StatePending && !d.op.RunAt.After(d.begun):
-			report.Done++ // due already; moved to the back of its queue it would be found again and again
+			report.Done++ // already due; rescheduling would move it to the end of its queue, where it would be found again
 		default:
 			chosen = append(chosen, job)
 		}
@@ -137,8 +137,8 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Jo
 	return chosen
 }
 
-// newer reports whether the job came to where it was found after the
-// beginning; a job that this decision itself put there is among them.
+// newer reports whether the job came into the selection after the start of the
+// decision, perhaps through the decision itself.
 func (d *decision) newer(job *broker.Job) bool {
 	return job.CreatedAt.After(d.begun) ||
 		job.State.Final() && job.FinishedAt.After(d.begun) ||
@@ -160,7 +160,6 @@ func (r *Report) add(kind broker.OperationKind, results []broker.OperationResult
 	}
 }
 
-// names is a set of IDs.
 type names map[string]bool
 
 func newNames(ids []string) names {

@@ -10,27 +10,26 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// Finding is one thing that is wrong in a store; its fields, and what its code
-// means, are documented in package broker.
+// Finding is one problem in a store. Package broker documents its fields and the
+// meaning of its code.
 type Finding = broker.Finding
 
 // Examination configures Examine. The zero value examines the whole store and
 // changes nothing.
 type Examination struct {
-	Queue string // this queue alone
-	Fix   bool   // repair what can be repaired
+	Queue string // examine only this queue
+	Fix   bool   // repair findings where possible
 
 	// OnStep, if set, is called after each step of some hundred records.
 	OnStep func(broker.Examined)
 }
 
-// Examine finds what is wrong in the store: keys or rows that contradict each
-// other, settings that lose jobs, queues without workers. It works in bounded
-// steps and can run at any time, while workers run: it has no false alarms.
-// With Fix it repairs each finding in the step that found it, and still
-// reports those that it cannot repair. An error comes with a zero finding and
-// ends the examination. It is ErrUnsupported if the store cannot be examined
-// (broker.Limits.NoExamine); otherwise see Inspector.
+// Examine looks for problems in the store: contradictory keys or rows, settings that
+// lose jobs, queues without workers. It works in bounded steps and can run while
+// workers run: it gives no false alarms. With Fix it repairs each finding in the step
+// that found it, and still reports those that it cannot repair. An error comes with a
+// zero finding and ends the examination. It is ErrUnsupported if the store cannot be
+// examined (broker.Limits.NoExamine); otherwise see Inspector.
 func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		if err := i.examine(ctx, e, yield); err != nil {
@@ -39,7 +38,7 @@ func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Findin
 	}
 }
 
-// examine returns an error that has not been reported yet.
+// examine reports findings to yield, and returns an error that it has not reported.
 func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Finding, error) bool) error {
 	if err := i.check(ctx); err != nil {
 		return err
@@ -82,18 +81,17 @@ func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Findi
 	return err
 }
 
-// examineTimeout bounds a step, which may have to count what a Postgres table
-// holds.
+// examineTimeout limits a step, which may have to count the rows of a Postgres table.
 const examineTimeout = 30 * time.Second
 
-// reclaimGrace is how long after its end a worker's jobs should have been
-// taken over.
+// reclaimGrace is the time within which other workers should have reclaimed the jobs of
+// a dead worker.
 const reclaimGrace = time.Minute
 
-// kinds holds what the inspector finds by itself.
+// kinds are the known kinds of findings.
 var kinds = broker.KnownFindings()
 
-// unserved says what is wrong with the workers of a queue.
+// unserved returns findings about the workers of a queue.
 func unserved(q QueueInfo) (findings []Finding) {
 	live := 0
 	for _, w := range q.Workers {
@@ -105,7 +103,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 		}
 	}
 	due := q.Counts[broker.StatePending]
-	if broker.Reserved(q.Name) { // its jobs come back again and again: they need a server before they are due
+	if broker.Reserved(q.Name) { // its jobs recur, so they need a server even before they are due
 		due += q.Counts[broker.StateScheduled] + q.Counts[broker.StateRetry]
 	}
 	if due == 0 && q.Age(broker.StateScheduled)+q.Age(broker.StateRetry) > reclaimGrace {

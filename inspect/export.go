@@ -8,28 +8,27 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Export writes the selected jobs to w, one a line, for Import to make them
-// again in any store, with their IDs, bytes, errors, counts and times:
+// Export writes the selected jobs to w, one per line. Import can recreate them in any
+// store, with their IDs, bytes, errors, counts and times:
 //
 //	{"v":1,"queue":"mail","id":"01J…","type":"email:welcome","state":"dead","payload":"eyJ1c2VyIjoxfQ==",…}
 //
-// Each line is a JSON object in ASCII with base64 for bytes; its fields are
-// named in the operator's manual. Report.Done counts lines. Jobs that run or are
-// held are refused, as are those that cannot be read whole; suppressed dead jobs
-// belong to the selection only if its query says so. The report is valid beside
-// an error; lines may have been written then, and what was written can be
-// imported.
+// Each line is a JSON object in ASCII with base64 for bytes; docs/inspecting.md
+// describes its fields. Report.Done counts lines. Active and held jobs are refused, and
+// so are jobs that cannot be read completely. Suppressed dead jobs are included only if
+// the query says so. The report is valid even with an error; the lines written until
+// then can be imported.
 //
-// With Selection.PerSecond and Limit it is slower, or shorter.
+// Selection.PerSecond and Limit apply.
 func (s Selection) Export(ctx context.Context, w io.Writer) (Report, error) {
 	return s.export(ctx, w, nil)
 }
 
-// ExportAndDelete is Export that also deletes the jobs, page by page, after
-// flush has returned nil. With that flush promises that the lines written so
-// far will last. It takes only dead, completed and cancelled jobs, because no
-// worker can start them meanwhile. If a job was redriven or edited between
-// export and deletion, it is refused and stays; its line is in the export.
+// ExportAndDelete is like Export, and deletes the jobs of each page after flush has
+// returned nil. By returning nil, flush promises that the lines written so far are
+// durable. It takes only dead, completed and cancelled jobs, because no worker can
+// start them meanwhile. A job that was redriven or edited between export and deletion
+// is refused and stays, although the export has its line.
 func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func() error) (Report, error) {
 	if flush == nil {
 		flush = func() error { return nil }
@@ -52,7 +51,7 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 			err := copiable(job)
 			ref := job.Ref()
 			if flush != nil {
-				job.Epoch++ // it has gone on when it comes back, see exportHolder
+				job.Epoch++ // imported jobs have a later epoch, see exportHolder
 			}
 			if err == nil {
 				lines, err = appendLine(lines, job)
@@ -75,8 +74,8 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 	return report, err
 }
 
-// exportHolder deletes what went into a file. A store remembers the IDs of such
-// jobs so that one that comes back, at a later epoch, is let in.
+// exportHolder is the holder that deletes exported jobs. The store remembers their IDs
+// so that it accepts such a job again at a later epoch.
 const exportHolder = "export"
 
 func (s Selection) deleteExported(ctx context.Context, refs []broker.Ref, flush func() error, report *Report) error {
@@ -91,7 +90,7 @@ func (s Selection) deleteExported(ctx context.Context, refs []broker.Ref, flush 
 	return err
 }
 
-// copiable says why a job cannot be copied.
+// copiable returns why a job cannot be copied, or nil.
 func copiable(job *broker.Job) error {
 	switch {
 	case job.Broken != nil:

@@ -12,7 +12,7 @@ import (
 func Fingerprint(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, " \t\r\n"), "\n")
 	if len(line) > maxFingerprint {
-		line = strings.ToValidUTF8(line[:maxFingerprint-len("…")], "…") // for a letter that was cut
+		line = strings.ToValidUTF8(line[:maxFingerprint-len("…")], "…") // the cut may have split a character
 	}
 	line = quotedText.ReplaceAllString(line, `$1"…"`)
 	line = uuids.ReplaceAllString(line, "#")
@@ -25,7 +25,8 @@ func Fingerprint(message string) string {
 	return strings.TrimSpace(joinedNumbers.ReplaceAllString(line, "#"))
 }
 
-// literal is the longest part of a fingerprint that every message with it has as it is.
+// literal returns the longest part of a fingerprint that all its messages contain
+// unchanged.
 func literal(fingerprint string) (longest string) {
 	for part := range strings.SplitSeq(strings.ReplaceAll(fingerprint, `"…"`, "#"), "#") {
 		for piece := range strings.SplitSeq(part, "…") {

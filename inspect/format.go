@@ -19,9 +19,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// lineVersion is that of the lines that Export writes. Import reads no newer
-// ones. A field that is added raises it, so that no program drops what it does
-// not know.
+// lineVersion is the version of the lines that Export writes. Import refuses newer
+// ones. Each new field raises it, so that no program drops a field that it does not
+// know.
 const lineVersion = 1
 
 // line is a job in an export: one JSON object on one line, in ASCII. Times are
@@ -67,7 +67,7 @@ type line struct {
 	Checkpoint     []byte       `json:"checkpoint,omitempty"`
 	Steps          []lineStep   `json:"steps,omitempty"`
 	Progress       *lineShare   `json:"progress,omitempty"`
-	Head           []byte       `json:"head,omitempty"` // its stored form, when a newer version wrote it
+	Head           []byte       `json:"head,omitempty"` // its stored form, if a newer version wrote it
 }
 
 type lineBackoff struct {
@@ -81,7 +81,7 @@ type lineUnique struct {
 	Mode string   `json:"mode"`
 	TTL  lineSpan `json:"ttl,omitempty"`
 
-	Conflict string   `json:"conflict,omitempty"` // unless it is to refuse
+	Conflict string   `json:"conflict,omitempty"` // empty: refuse
 	Latest   lineSpan `json:"latest,omitempty"`
 }
 
@@ -112,7 +112,7 @@ type lineError struct {
 	Version lineText   `json:"version,omitzero"`
 }
 
-// Names of what the broker knows by number.
+// Names of what the broker stores as numbers.
 var (
 	backoffNames = []string{"default", "exponential", "linear", "constant"}
 	modeNames    = []string{"until_done", "until_started", "window"}
@@ -153,8 +153,8 @@ func (s *lineSpan) UnmarshalText(text []byte) error {
 	return err
 }
 
-// lineText is bytes that are nearly always text: a string where they are, and
-// {"base64": "…"} where they are not.
+// lineText is bytes that are nearly always text. They are written as a string if they
+// are valid text, and otherwise as {"base64": "…"}.
 type lineText string
 
 type encodedText struct {
@@ -227,7 +227,7 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 	return append(appendASCII(dst, text), '\n'), nil
 }
 
-// keep writes what the job's handler kept.
+// keep sets checkpoint, steps and progress.
 func (l *line) keep(k *broker.Kept) {
 	if k == nil {
 		return
@@ -256,8 +256,8 @@ func (l *line) kept() *broker.Kept {
 	return k
 }
 
-// appendASCII appends JSON with everything beyond ASCII as escapes: a tool that
-// looks at the file with whatever sees harmless characters.
+// appendASCII appends JSON with all characters beyond ASCII escaped, so that the file
+// is harmless in any viewer.
 func appendASCII(dst, text []byte) []byte {
 	for _, r := range string(text) {
 		if r < 0x7f {
@@ -271,8 +271,8 @@ func appendASCII(dst, text []byte) []byte {
 	return dst
 }
 
-// unreadHead is the stored form of a head in which there is more than this
-// version knows; nil for any other.
+// unreadHead returns the stored form of a head that has fields which this version does
+// not know, and nil for other heads.
 func unreadHead(j *broker.Job) []byte {
 	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
 		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors, Kept: j.Kept}
@@ -300,7 +300,7 @@ func parseLine(text []byte) (broker.NewJob, error) {
 	}
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields() // it would be lost
+	d.DisallowUnknownFields() // an unknown field would be lost
 	if err := d.Decode(&l); err != nil {
 		return broker.NewJob{}, broker.Invalid("line", "cannot be read: %v", syntax(err))
 	}
@@ -310,7 +310,7 @@ func parseLine(text []byte) (broker.NewJob, error) {
 	return l.job()
 }
 
-// syntax is an error about JSON without the text that it is about, which may be
+// syntax returns the text of an error about JSON without the JSON itself, which may be
 // part of a payload.
 func syntax(err error) string {
 	switch e := err.(type) {

@@ -13,28 +13,28 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Group is dead jobs of one type whose last errors are alike; see Fingerprint.
+// Group is a group of dead jobs of one type with similar last errors; see Fingerprint.
 type Group struct {
 	Type, Fingerprint string
 	Count             int // of examined jobs
 	Reasons           []string
 	Queues            []string
-	First, Last       time.Time    // ends of the oldest and the newest of them
-	Message           string       // of the newest, whole
+	First, Last       time.Time    // when the oldest and the newest of them died
+	Message           string       // the whole error message of the newest
 	Examples          []broker.Job // at most 3
 
 	ends []time.Time // of the examined jobs
 }
 
-// ID names the group in a command or an address: eight digits that follow from
-// Type and Fingerprint, the same in every queue and store.
+// ID returns a name for the group in commands and URLs: eight hexadecimal digits
+// computed from Type and Fingerprint, the same in every queue and store.
 func (g *Group) ID() string {
 	sum := sha256.Sum256([]byte(g.Type + "\x00" + g.Fingerprint))
 	return hex.EncodeToString(sum[:4])
 }
 
-// Deaths counts the examined jobs by when they died, in n parts of equal length from
-// one time to another, oldest first. Jobs that died at other times are left out.
+// Deaths returns how many of the examined jobs died in each of n equal parts of the
+// time from from to to, oldest first.
 func (g *Group) Deaths(from, to time.Time, n int) []int {
 	counts := make([]int, n)
 	span := to.Sub(from)
@@ -51,15 +51,15 @@ func (g *Group) Deaths(from, to time.Time, n int) []int {
 	return counts
 }
 
-// Query selects the dead jobs of the group in a queue, and some others, which Has
-// excludes.
+// Query returns a query for the dead jobs of the group in a queue. It may find other
+// jobs too; Has tells which belong to the group.
 func (g *Group) Query(queue string) Query {
 	return Query{Queue: queue, State: broker.StateDead, Type: g.Type, ErrorText: literal(g.Fingerprint)}
 }
 
 // PerMinute returns how many of the examined jobs died per minute, between the oldest
-// and the newest of them. It is zero for one job, and if all died within a second:
-// then the rate is not known.
+// and the newest of them. It is zero if there is one job or if all died within a
+// second: then the rate is unknown.
 func (g *Group) PerMinute() float64 {
 	if took := g.Last.Sub(g.First); g.Count > 1 && took >= time.Second {
 		return float64(g.Count-1) / took.Minutes()
@@ -67,20 +67,20 @@ func (g *Group) PerMinute() float64 {
 	return 0
 }
 
-// Has reports whether a dead job is one of the group.
+// Has reports whether a dead job belongs to the group.
 func (g *Group) Has(j *broker.Job) bool {
 	return j.Type == g.Type && Fingerprint(j.Errors.Last().Message) == g.Fingerprint
 }
 
 const maxExamples = 3
 
-// Groups puts dead jobs into groups as they are added. The zero value is empty.
+// Groups sorts dead jobs into groups as they are added. The zero value is empty.
 type Groups struct {
 	Looked int // number of jobs that were added
 	groups map[[2]string]*Group
 }
 
-// Add takes a dead job in.
+// Add adds a dead job.
 func (all *Groups) Add(j *broker.Job) {
 	if all.groups == nil {
 		all.groups = make(map[[2]string]*Group)
@@ -112,7 +112,7 @@ func (all *Groups) Add(j *broker.Job) {
 	}
 }
 
-// List is the groups, the largest first.
+// List returns the groups, the largest first.
 func (all *Groups) List() []Group {
 	var list []Group
 	for _, g := range all.groups {
@@ -124,9 +124,9 @@ func (all *Groups) List() []Group {
 	return list
 }
 
-// DeadGroups groups the newest dead jobs of the named queues, or of all, taking one of
-// each queue in turn. It examines at most this number of jobs, or all if most is zero;
-// all reports whether there were no more. Suppressed jobs are left out.
+// DeadGroups groups the newest dead jobs of the named queues, or of all queues, taking
+// one job from each queue in turn. It examines at most most jobs, or all if most is
+// zero; all reports whether it examined all. Suppressed jobs are left out.
 func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) (groups Groups, all bool, err error) {
 	for j, err := range i.dead(ctx, oneMore(most), false, queues) {
 		switch {
@@ -140,10 +140,10 @@ func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) 
 	return groups, true, nil
 }
 
-// DeadGroup returns the group of dead jobs with an ID, in any case, in the named queues
-// or in all: its Type, its Fingerprint, and the newest of its jobs in Examples.
-// Suppressed jobs count. The error is ErrNotFound if no dead job belongs to it; to find
-// that out takes a look at all dead jobs.
+// DeadGroup returns the group of dead jobs with an ID, in upper or lower case, in the
+// named queues or in all. It sets Type, Fingerprint, and Examples with the newest job.
+// Suppressed jobs count. The error is ErrNotFound if no dead job belongs to the group;
+// to know that, it reads all dead jobs.
 func (i *Inspector) DeadGroup(ctx context.Context, id string, queues ...string) (Group, error) {
 	for j, err := range i.dead(ctx, 0, true, queues) {
 		if err != nil {
@@ -158,7 +158,7 @@ func (i *Inspector) DeadGroup(ctx context.Context, id string, queues ...string) 
 	return Group{}, broker.About(broker.ErrNotFound, "dead group", "", id)
 }
 
-// dead lists the dead jobs of queues in turn, the newest of each first.
+// dead lists the dead jobs of queues, one from each queue in turn, the newest first.
 func (i *Inspector) dead(ctx context.Context, most int, suppressed bool, queues []string) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		infos, err := i.Queues(ctx, queues...)

@@ -9,7 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/history"
 )
 
-// Point is the state of a queue at a time: its counts, and its totals since it exists.
+// Point is the state of a queue at a time: its counts, and its totals since it was
+// created.
 type Point = history.Point
 
 // Totals counts what happened in a queue; see package broker.
@@ -25,15 +26,14 @@ type Latency = history.Latency
 // Times counts durations; 95 % of them are at most Quantile(0.95).
 type Times = history.Times
 
-// History returns what a queue did in the last span, oldest first: a point a minute
-// for up to a day, and a point an hour for up to 90 days. The first point may be one
-// from shortly before the span; the last is the queue as it is now. There are fewer
-// points where nothing happened. One of the store's servers writes the points, so
-// there are none of times at which no server ran. The error is ErrNotFound if there is
-// no such queue.
+// History returns what a queue did in the last span, oldest first: one point per minute
+// for up to a day, and one per hour for up to 90 days. The first point may be from
+// shortly before the span; the last is the present. Where nothing happened, there are
+// fewer points. A server writes the points, so there are none for times without a
+// running server. The error is ErrNotFound if the queue does not exist.
 //
-// An empty name means all queues together, without those of the framework. Their
-// totals are a sum, which leaves out the minute in which a queue is removed.
+// An empty name means all queues together, without those of the framework. The totals
+// are sums, without the minute in which a queue was removed.
 func (i *Inspector) History(ctx context.Context, queue string, span time.Duration) ([]Point, error) {
 	if queue == history.All {
 		return i.historyOfAll(ctx, span)
@@ -62,7 +62,8 @@ func (i *Inspector) historyOfAll(ctx context.Context, span time.Duration) ([]Poi
 	return history.Rising(withNow(points, history.PointOfAll(reply.Queues, reply.Now))), err
 }
 
-// withNow adds the point of now, for which servers have reported no latencies yet.
+// withNow appends the present point, with the latencies of the point before: servers
+// have not reported newer ones.
 func withNow(points []Point, now Point) []Point {
 	if n := len(points); n > 0 {
 		now.Latency = points[n-1].Latency
@@ -77,9 +78,9 @@ type Period struct {
 	Until Point
 }
 
-// Periods divides a history of this span into at most n parts of equal length, of
-// which the newest is last. Each is from the last point before it to its own last
-// one: a part without a point belongs to the one that follows it.
+// Periods divides a history of a span into at most n parts of equal length, oldest
+// first. Each goes from the last point before it to its own last point. A part without
+// points is merged into the next one.
 func Periods(points []Point, span time.Duration, n int) (all []Period) {
 	if len(points) < 2 || n < 1 || span < time.Duration(n) {
 		return nil
@@ -89,7 +90,7 @@ func Periods(points []Point, span time.Duration, n int) (all []Period) {
 	before := points[0]
 	for at, p := range points[1:] {
 		if at+2 < len(points) && now.Sub(p.At)/length == now.Sub(points[at+2].At)/length {
-			continue // another one of this period follows
+			continue // not the last point of this period
 		}
 		all = append(all, Period{WorkBetween(before, p), p})
 		before = p
@@ -102,7 +103,8 @@ func Periods(points []Point, span time.Duration, n int) (all []Period) {
 type Deploy = history.Deploy
 
 // Deploys returns the deploys since a time, oldest first, of programs that serve a
-// queue, or of all where the name is empty. The newest 100 are kept, at most 90 days.
+// queue, or of all programs if the name is empty. The store keeps the newest 100 for at
+// most 90 days.
 func (i *Inspector) Deploys(ctx context.Context, queue string, since time.Time) ([]Deploy, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func (i *Inspector) Deploys(ctx context.Context, queue string, since time.Time) 
 	return history.ReadDeploys(ctx, timed{i}, queue, since)
 }
 
-// read is history.Read; a store that keeps no marks keeps no history.
+// read reads a history. A store without marks has none.
 func (i *Inspector) read(ctx context.Context, queue string, now time.Time, span time.Duration) ([]Point, error) {
 	if i.broker.Limits().NoMark {
 		return nil, nil
@@ -129,7 +131,7 @@ func pointOf(q *QueueInfo) Point {
 	return p
 }
 
-// timed bounds each call in time.
+// timed limits the duration of each call.
 type timed struct{ i *Inspector }
 
 func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Marked, err error) {
@@ -141,7 +143,7 @@ func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Mar
 }
 
 // Work is what a queue did in Span: the difference of its totals, and the latencies
-// that servers reported in that time, which may cover some more or fewer jobs.
+// that servers reported in that time, which may be of slightly more or fewer jobs.
 type Work struct {
 	Span time.Duration
 	Totals
@@ -167,8 +169,8 @@ func (w Work) PerSecond(n int64) float64 {
 // Ended returns how many jobs ended: completed, dead or cancelled.
 func (w Work) Ended() int64 { return w.Completed + w.Dead + w.Cancelled }
 
-// Gone returns how long it takes until a backlog is gone at the rates of this work, and
-// false if the backlog does not shrink.
+// Gone returns how long a backlog lasts at these rates, and false if it does not
+// shrink.
 func (w Work) Gone(backlog int64) (time.Duration, bool) {
 	net := w.PerSecond(w.Ended() - w.Enqueued)
 	if backlog == 0 {
@@ -185,14 +187,13 @@ func (w Work) Gone(backlog int64) (time.Duration, bool) {
 const lately = 5 * time.Minute
 
 // Lately returns what queues did in about the last five minutes, by name, from the
-// history and their present totals. A queue without an earlier point has no entry; a
-// queue that did not change in that time has done nothing.
+// history and their present totals. A queue without an earlier point has no entry.
 func (i *Inspector) Lately(ctx context.Context, queues []QueueInfo) (map[string]Work, error) {
 	all := make(map[string]Work, len(queues))
 	var mu sync.Mutex
 	var failed error
 	var group sync.WaitGroup
-	slots := make(chan struct{}, 16) // calls at once
+	slots := make(chan struct{}, 16) // concurrent calls
 	for n := range queues {
 		q := &queues[n]
 		slots <- struct{}{}
@@ -224,7 +225,7 @@ func (i *Inspector) lately(ctx context.Context, q *QueueInfo) (w Work, err error
 	from := points[0]
 	points = withNow(points, now)
 	w = WorkBetween(from, points[len(points)-1])
-	if w.Totals == (Totals{}) { // nothing happened since
+	if w.Totals == (Totals{}) { // nothing happened since that point
 		w.Span = lately
 	}
 	return w, nil

@@ -17,7 +17,7 @@ import (
 // ImportConfig configures an import. The zero value imports every line
 // unchanged.
 type ImportConfig struct {
-	// Queue is where the jobs go; empty means where each line says.
+	// Queue is the queue for all jobs; empty means the queue that each line names.
 	Queue string
 	// Check only reads and checks the lines, and stores nothing.
 	Check bool
@@ -25,23 +25,22 @@ type ImportConfig struct {
 	OnProgress func(ImportReport)
 }
 
-// ImportReport says what an import did. Lines is the sum of Done, Repeated,
-// Refused and empty lines.
+// ImportReport says what an import did. Lines is the sum of Done, Repeated, Refused and
+// the empty lines.
 type ImportReport struct {
 	Lines    int // read so far
-	Done     int // jobs that were stored; with Check, jobs that can be stored as far as the line shows
-	Repeated int // jobs that were there already: imported before, or a line that is there twice
-	Gone     int // of Repeated: only the ID is remembered, of a job that ran meanwhile, or was deleted
+	Done     int // jobs that were stored; with Check, jobs whose lines are valid
+	Repeated int // jobs that existed already: imported before, or given twice
+	Gone     int // of Repeated: only the ID is remembered; the job ran meanwhile, or was deleted
 	Refused  int
 	// Refusals are the first 100.
 	Refusals []LineRefusal
 }
 
-// LineRefusal says why a line of an import was refused: ErrInvalid or
-// ErrTooLarge if the line is not a valid job; ErrNewerForm if a newer program
-// wrote it; ErrDuplicate if another job has its ID or, with the ID of that
-// Holder, its unique key; ErrQueueFull; ErrWrongState while the job with its
-// ID is held.
+// LineRefusal says why a line of an import was refused: ErrInvalid or ErrTooLarge if
+// the line is not a valid job; ErrNewerForm if a newer program wrote it; ErrDuplicate
+// if another job has its ID, or has its unique key (then Holder is that job's ID);
+// ErrQueueFull; ErrWrongState while the job with its ID is held.
 type LineRefusal struct {
 	Line   int // counted from 1
 	Queue  string
@@ -51,22 +50,21 @@ type LineRefusal struct {
 }
 
 const (
-	maxLine     = 32 << 20 // bytes; the largest job has less
-	importBatch = 100      // lines of one call
-	importBytes = 4 << 20  // of lines, from which a call is made
+	maxLine     = 32 << 20 // bytes; more than the largest job needs
+	importBatch = 100      // lines in one call
+	importBytes = 4 << 20  // bytes of lines that are enough for a call
 )
 
-// Import stores the jobs that Export wrote to r, each in its state, with its
-// ID, bytes, errors, counts and times. Bad lines are refused and reported with
-// their numbers; the others are stored. An import can be repeated: a job that
-// exists is counted and not changed. The same holds for a job that ran and is
-// gone, while its queue remembers its ID (an hour by default). Jobs that ended
-// keep no unique key. Completed and cancelled jobs whose retention is over are
-// accepted and not stored.
+// Import stores the jobs that Export wrote to r, each in its state, with its ID, bytes,
+// errors, counts and times. Bad lines are refused and reported with their numbers; the
+// others are stored. An import can be repeated: a job that exists is counted and not
+// changed. The same holds for a job that ran and left no record, while its queue
+// remembers its ID (an hour by default). Jobs that ended hold no unique key. Completed
+// and cancelled jobs whose retention is over are accepted and not stored.
 //
 // An error ends the import; it is ErrUnsupported if the store takes no jobs with a
-// past (broker.Limits.NoMove). The report is valid beside it and says how many
-// lines were read. Import the same lines again then.
+// history (broker.Limits.NoMove). The report is still valid and says how many lines
+// were read. After an error, import the same lines again.
 func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (report ImportReport, err error) {
 	m, err := i.importing(ctx, cfg)
 	if err != nil {
@@ -90,9 +88,9 @@ func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (
 	return m.report, errors.Join(err, m.store(ctx))
 }
 
-// Restore stores jobs that come from elsewhere, as Import stores those of a file:
-// each in its state, with its ID, bytes, errors, counts and times. A job that comes
-// with an error is refused with that error. In the report, a line is a job.
+// Restore stores jobs from another source as Import stores those of a file: each in its
+// state, with its ID, bytes, errors, counts and times. A job that comes with an error
+// is refused with that error. In the report, a line is a job.
 func (i *Inspector) Restore(ctx context.Context, from iter.Seq2[broker.NewJob, error], cfg ImportConfig) (report ImportReport, err error) {
 	m, err := i.importing(ctx, cfg)
 	if err != nil {
@@ -107,7 +105,7 @@ func (i *Inspector) Restore(ctx context.Context, from iter.Seq2[broker.NewJob, e
 	return m.report, m.store(ctx)
 }
 
-// importing begins an import.
+// importing returns a new import.
 func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
@@ -118,8 +116,7 @@ func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing
 	return &importing{inspector: i, cfg: cfg}, nil
 }
 
-// readLine reads to the end of a line, of which it keeps as much as a line can
-// have.
+// readLine reads a line to its end, and returns at most the longest valid length of it.
 func readLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -135,13 +132,13 @@ func readLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	}
 }
 
-// importing is an import under way.
+// importing is the state of an import.
 type importing struct {
 	inspector *Inspector
 	cfg       ImportConfig
 	report    ImportReport
 	batch     []broker.NewJob
-	lines     []int // of the batch
+	lines     []int // line numbers of the batch
 	bytes     int
 }
 
@@ -152,7 +149,7 @@ func (m *importing) refuse(f LineRefusal) {
 	}
 }
 
-// take reads a line.
+// take adds the job of a line.
 func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 	number := m.report.Lines
 	text = bytes.TrimSpace(text)
@@ -167,15 +164,15 @@ func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 	return m.add(ctx, job, err, len(text))
 }
 
-// add takes a job of this size in bytes, or why there is none, and stores the batch when
-// it is full.
+// add adds a job with a size in bytes, or the error that it has instead, and stores the
+// batch when it is full.
 func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size int) error {
 	number := m.report.Lines
 	if m.cfg.Queue != "" {
 		job.Queue = m.cfg.Queue
 	}
 	if err == nil {
-		job.Body.GivenID = true // so that a repeat finds it also after it has run
+		job.Body.GivenID = true // so that a repeated import finds it even after it has run
 		err = job.Check(m.inspector.broker.Limits())
 	}
 	switch {
@@ -193,7 +190,6 @@ func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size 
 	return m.store(ctx)
 }
 
-// store stores the batch.
 func (m *importing) store(ctx context.Context) error {
 	batch, lines := m.batch, m.lines
 	m.batch, m.lines, m.bytes = nil, nil, 0
@@ -220,17 +216,17 @@ func (m *importing) store(ctx context.Context) error {
 	return err
 }
 
-// restoredJob answers a job that was to be made again.
+// restoredJob is the answer for one job of restore.
 type restoredJob struct {
-	Repeated bool   // it was there, or was remembered to have been
+	Repeated bool   // it existed already, or its ID is remembered
 	Gone     bool   // of Repeated: only its ID is remembered
-	Holder   string // with an error: who holds its unique key, or the job
+	Holder   string // with an error: the holder of its unique key, or of the job
 	Err      error
 }
 
-// restore makes jobs again, in calls of bounded size. A call whose outcome is
-// unknown is repeated, which is harmless; sure reports that there was none. Beside an
-// error there are no answers.
+// restore stores jobs with their history, in calls of bounded size. It repeats calls
+// whose outcome is unknown, which is harmless; sure reports that there was none. With
+// an error there are no answers.
 func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, sure bool, err error) {
 	sure = true
 	for len(batch) > 0 {
@@ -266,7 +262,7 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 			}
 		}
 		if err == nil && failed > 0 && failed == len(receipts) {
-			err = receipts[0].Err // the store was away for each of several queues
+			err = receipts[0].Err // the store was away for all queues
 		}
 		return err
 	})
@@ -287,7 +283,7 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 	return answers, repeated, nil
 }
 
-// unknown is err as one after which nobody knows what was applied.
+// unknown returns err as an error after which the outcome is unknown.
 func unknown(err error) error { return fmt.Errorf("%w: %v", broker.ErrOutcomeUnknown, err) }
 
 // same reports whether the job that has the ID of j is j, perhaps edited since.
@@ -306,9 +302,9 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", broker.ErrDuplicate)}, nil
 }
 
-// insist makes a call that can be repeated, again and again for a while when
-// its outcome is unknown or the store away. repeated reports that the outcome of
-// an earlier call than the last is unknown; the error covers all calls.
+// insist repeats a call for some seconds while its outcome is unknown or the store is
+// away. repeated reports whether the outcome of a call before the last is unknown; the
+// error covers all calls.
 func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.Broker) error) (repeated bool, err error) {
 	for attempt := 1; ; attempt++ {
 		err := i.call(ctx, f)

@@ -14,8 +14,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// examined is what an inspector finds, as "code queue id", and how many steps
-// it took.
+// examined returns what an inspector finds, as "code queue id", and how many steps it
+// took.
 func examined(t *testing.T, b broker.Broker, e inspect.Examination) (found []string, steps int, err error) {
 	t.Helper()
 	e.OnStep = func(broker.Examined) { steps++ }
@@ -74,7 +74,8 @@ func TestExamine_SaysWhatNobodyServes(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("a queue that is paused", "mail", "worker-not-reclaimed mail w")
-		// Jobs of the framework come back for ever: they need a server also while none is due.
+		// The framework's jobs recur for ever: they need a server even while none is
+		// due.
 		own := broker.ReservedPrefix + "own"
 		if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: own, ID: "a", Delay: time.Hour,
 			Body: broker.Body{Type: "x", Priority: broker.PriorityNormal}}}}); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// A queue that is behind gets no more than it must: other producers of the same
-// workers are held back, and retries are slow.
+// When a queue is behind, less important producers of the same workers are blocked, and
+// retries are slowed down.
 func ExampleInspector_SetPolicy_behind() {
 	store := membroker.NewStore()
 	b := store.Open()

@@ -38,7 +38,7 @@ func ExampleInspector_SetPolicy_rate() {
 	// jobs: policy: queue "geocoder": rate: invalid: has 0 jobs; use 1 or more, or NoLimit (-1) for none, or pause
 }
 
-// Tenants that take turns, of which one is larger than the others.
+// Tenants that take turns; one of them may use more than the others.
 func ExampleInspector_SetPolicy_tenants() {
 	b := membroker.New()
 	defer b.Close()
@@ -70,7 +70,7 @@ func ExampleInspector_SetPolicy_tenants() {
 	// globex has 1 pending jobs, weight 1
 }
 
-// The jobs of an account, one after the other.
+// The jobs of an account run one after the other.
 func ExampleInspector_SetPolicy_ordered() {
 	b := membroker.New()
 	defer b.Close()

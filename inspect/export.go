@@ -13,11 +13,10 @@ import (
 //
 //	{"v":1,"queue":"mail","id":"01J…","type":"email:welcome","state":"dead","payload":"eyJ1c2VyIjoxfQ==",…}
 //
-// Each line is a JSON object in ASCII with base64 for bytes; docs/inspecting.md
-// describes its fields. Report.Done counts lines. Active and held jobs are refused, and
-// so are jobs that cannot be read completely. Suppressed dead jobs are included only if
-// the query says so. The report is valid even with an error; the lines written until
-// then can be imported.
+// Each line is a JSON object in ASCII with base64 for bytes. Report.Done counts lines.
+// Active and held jobs are refused, and so are jobs that cannot be read completely.
+// Suppressed dead jobs are included only if the query says so. The report is valid even
+// with an error; the lines written until then can be imported.
 //
 // Selection.PerSecond and Limit apply.
 func (s Selection) Export(ctx context.Context, w io.Writer) (Report, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pasts are jobs in every state that can be made again, with everything that a
-// job can have, hostile bytes included.
+// pasts returns jobs in every state that can be restored, with all that a job can have,
+// including hostile bytes.
 func pasts() []broker.NewJob {
 	now := time.Now().Truncate(time.Microsecond).UTC()
 	hostile := "\x00\xff<script>\u202e\u2028\"\\\n字🙂"
@@ -51,7 +51,7 @@ func pasts() []broker.NewJob {
 		make(broker.StateDead, func(j *broker.NewJob) {
 			ended(j)
 			j.Restore.Head.Reason, j.Restore.Head.Suppressed = broker.ReasonSkipRetry, true
-			// And a field of a newer version.
+			// This job has a field of a newer version, too.
 			tail := binary.AppendVarint(binary.AppendUvarint(broker.AppendTail(nil, &j.Restore.Head), 99<<1), 5)
 			j.Restore.Head.Errors.Entries = nil
 			if err := broker.ParseTail(tail, &j.Restore.Head); err != nil {
@@ -84,8 +84,8 @@ func (p place) put(t *testing.T, batch ...broker.NewJob) {
 	}
 }
 
-// all are the jobs of a queue in every state, by ID, without what is not the
-// same elsewhere.
+// all returns the jobs of a queue in every state, by ID, without what differs between
+// stores.
 func (p place) all(t *testing.T, queue string) map[string]broker.Job {
 	t.Helper()
 	all := make(map[string]broker.Job)
@@ -191,7 +191,7 @@ func TestExport_LinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T
 		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", maxLine)+`"`, 1), broker.ErrTooLarge, "the line has more"},
 		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", 2<<20)+`"`, 1), broker.ErrTooLarge, "payload"},
 		{good("e"), nil, ""},
-		{good("f"), nil, ""}, // without an end of its line
+		{good("f"), nil, ""}, // without a newline
 	}
 	var file []string
 	for _, l := range lines {
@@ -267,7 +267,7 @@ func TestExport_AndDeleteRemovesWhatLasts(t *testing.T) {
 	file.Reset()
 	flushes := 0
 	report, err := dead.ExportAndDelete(t.Context(), &file, func() error {
-		if flushes++; flushes == 2 { // somebody redrives one that was written
+		if flushes++; flushes == 2 { // another operator redrives a job that was written
 			_, err := b.inspector.Select(Query{Queue: "default", IDs: []string{"mail-0150"}}).Redrive(t.Context())
 			return err
 		}

@@ -29,7 +29,7 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 			}
 		}
 	}
-	die("a", 250, "mail", "user %d not found", 10*time.Hour) // old, and first by name
+	die("a", 250, "mail", "user %d not found", 10*time.Hour) // old jobs, in the queue that is first by name
 	die("b", 30, "mail", "user %d not found", time.Minute)
 	die("c", 5, "report", "disk %d is full", time.Minute)
 

@@ -95,7 +95,7 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 		if d, ok := w.Gone(160); w.Runs > 0 && (!ok || d < time.Minute || d > 4*time.Minute) {
 			t.Errorf("160 jobs at 80 a minute are gone in %v, %t; want about 2 minutes (%+v)", d, ok, w)
 		}
-		work(300, 0, 1) // nothing is left
+		work(300, 0, 1) // no backlog is left
 		if w := lately()["q"]; !w.Known() || w.Totals != (broker.Totals{}) {
 			t.Errorf("hours after the last job: %+v, want a queue that is known to do nothing", w)
 		}

@@ -1,7 +1,6 @@
-// Package inspect is the operator's side of the framework: an [Inspector] looks
-// at queues, jobs and workers of any backend, and carries out decisions about
-// them: redrive, cancel, delete, reschedule, pause, edit, move, export. The
-// dashboard and the operator's command stand on it.
+// Package inspect is for operators: an [Inspector] shows queues, jobs and workers of
+// any backend, and changes them: redrive, cancel, delete, reschedule, pause, edit,
+// move, export. The dashboard and the command jobsctl are built on it.
 package inspect
 
 import (
@@ -36,9 +35,8 @@ import (
 //	Limit      int       // records examined; 0 means 100, at most 1000
 type Query = broker.Query
 
-// Policy is the rules of a queue, or of one of its keys. A key has the rules from
-// Paused to Weight; those that are not zero replace what the queue says of each
-// key:
+// Policy is the rules of a queue, or of one of its keys. A key has only the rules from
+// Paused to Weight; those that are not zero replace the queue's rules for each key:
 //
 //	Paused    bool  // claims get nothing
 //	MaxDepth  int64 // pending, scheduled and waiting jobs; of a key those in retry too; 0 means no limit
@@ -74,10 +72,10 @@ type Policy = broker.Policy
 //	Held        int              // leases the store counts for it, or counted up to a minute ago
 type WorkerInfo = broker.WorkerInfo
 
-// Further types that an Inspector takes and gives; their fields are documented in
-// package broker.
+// Other types that an Inspector takes and returns; package broker documents their
+// fields.
 type (
-	Page          = broker.Page          // a part of a query's answer: Jobs, Cursor
+	Page          = broker.Page          // one page of a query's answer: Jobs, Cursor
 	PolicyRequest = broker.PolicyRequest // changes the fields of a Policy that are not nil
 	Rate          = broker.Rate          // bounds how many jobs start
 	Order         = broker.Order         // says whether the jobs of a key go one after the other
@@ -85,33 +83,32 @@ type (
 	DeadReason    = broker.DeadReason    // says why a job is dead
 )
 
-// What a PolicyRequest sets; see package broker.
+// Values for a PolicyRequest; see package broker.
 const (
 	NoLimit   = broker.NoLimit   // removes a limit
-	OrderNone = broker.OrderNone // jobs of a key run at once
+	OrderNone = broker.OrderNone // jobs of a key run in any order, also at the same time
 	OrderStop = broker.OrderStop // one after the other; a dead job stops its key
 	OrderSkip = broker.OrderSkip // one after the other; a dead job lets the next go
 )
 
-// Inspector is the operator's side: it shows queues, jobs and workers, and
-// operates on them. It can be used from any number of goroutines. Each of its
-// calls to the broker takes at most 5 seconds. Work of many calls lasts as
-// long as its context, but a write that has started is waited for, so that the
-// report is exact.
+// Inspector shows queues, jobs and workers, and changes them. It is safe for concurrent
+// use. Each of its calls to the broker takes at most 5 seconds. Operations of many
+// calls end with their context, but finish a write that has started, so that the report
+// is exact.
 //
-// An error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
-// ErrClosed means that the call changed nothing. After another error it may
-// have taken effect. Every decision can be repeated without harm.
+// After an error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
+// ErrClosed, nothing was changed. After other errors the call may have taken effect.
+// Every decision can be repeated without harm.
 type Inspector struct {
 	broker broker.Broker
 	who    string // see As
 	why    string // see WithNote
 }
 
-// New makes an inspector of b. The caller closes b.
+// New returns an inspector of b. The caller closes b.
 func New(b broker.Broker) *Inspector { return &Inspector{broker: b} }
 
-// call makes one call to the broker, bounded in time.
+// call makes one call to the broker, with a timeout.
 func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Broker) error) error {
 	if err := i.check(ctx); err != nil {
 		return err
@@ -121,11 +118,11 @@ func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Bro
 	return f(ctx, i.broker)
 }
 
-// callTimeout bounds one call to the broker: longer than a store that is only busy
-// takes, short enough for a person who waits at a terminal.
+// callTimeout limits one call to the broker: longer than a busy store needs, and short
+// enough for a person at a terminal.
 const callTimeout = 5 * time.Second
 
-// check refuses a call that cannot be made.
+// check returns an error if calls are not possible.
 func (i *Inspector) check(ctx context.Context) error {
 	switch {
 	case i == nil || i.broker == nil:
@@ -142,31 +139,31 @@ type QueueInfo struct {
 	Now time.Time
 }
 
-// Age is how long the oldest job of a state has been there, by the store's
-// clock; see broker.QueueInfo.
+// Age returns how long the oldest job of a state has been in it, by the store's clock;
+// see broker.QueueInfo.
 func (q QueueInfo) Age(state broker.State) time.Duration { return q.QueueInfo.Age(state, q.Now) }
 
-// AgePending is the age of the pending job that is next in a priority, by the
-// store's clock; see broker.QueueInfo.
+// AgePending returns the age of the next pending job of a priority, by the store's
+// clock; see broker.QueueInfo.
 func (q QueueInfo) AgePending(p broker.Priority) time.Duration {
 	return q.QueueInfo.AgePending(p, q.Now)
 }
 
-// Queues describes the named queues, or all, sorted by name. Queues that do
-// not exist are left out. So are those of the framework (broker.Reserved),
-// unless they are named. The name "images+*" stands for images and all queues
-// beside it, of jobs that require labels: images+gpu, for example.
+// Queues describes the named queues, or all, sorted by name. Queues that do not exist
+// are left out, and so are the framework's queues (broker.Reserved), unless they are
+// named. The name "images+*" stands for images and all its queues of jobs that require
+// labels, such as images+gpu.
 func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {
 	return i.queues(ctx, broker.QueuesRequest{Names: names})
 }
 
-// Overview is Queues with the live workers of each queue, in the same one call
-// to the broker.
+// Overview is like Queues, with the live workers of each queue. It is one call to the
+// broker, too.
 func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
 	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
 }
 
-// wanted reports whether somebody asks for a queue by these names, or by none.
+// wanted reports whether names, which select all queues if empty, select a queue.
 func wanted(queue string, names []string) bool {
 	if len(names) == 0 {
 		return !broker.Reserved(queue)
@@ -174,8 +171,8 @@ func wanted(queue string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return labels.Means(name, queue) })
 }
 
-// Queue describes one queue with its live workers. The error is ErrNotFound if
-// nothing was ever enqueued there.
+// Queue describes one queue with its live workers. The error is ErrNotFound if the
+// queue does not exist: nothing was ever enqueued there.
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
 	if err == nil && labels.Pattern(name) {
@@ -212,17 +209,16 @@ func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queue
 	return queues, err
 }
 
-// Workers lists the live workers of those queues, or of all, sorted by ID.
-// Held is the number of jobs that a worker holds in these queues. To list them
-// use Select with Query.Worker, queue by queue.
+// Workers lists the live workers of the named queues, or of all, sorted by ID. Held is
+// the number of jobs that a worker holds in these queues. To list the jobs, use Select
+// with Query.Worker for each queue.
 func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo, error) {
 	infos, err := i.Overview(ctx, queues...)
 	return WorkersOf(infos), err
 }
 
-// WorkersOf lists the workers of queues as Overview describes them, each once,
-// sorted by ID. Held is the number of jobs that a worker holds in these
-// queues.
+// WorkersOf lists the workers of queues that Overview returned, each once, sorted by
+// ID. Held is the number of jobs that a worker holds in these queues.
 func WorkersOf(queues []QueueInfo) []WorkerInfo {
 	workers := make(map[string]WorkerInfo)
 	for _, q := range queues {
@@ -248,9 +244,9 @@ func (i *Inspector) Job(ctx context.Context, queue, id string) (*broker.Job, err
 	return &page.Jobs[0], nil
 }
 
-// List returns one page of the jobs that q selects. For the next page set
-// Query.Cursor to the Cursor of this one; an empty Cursor ends the listing.
-// Select lists all pages.
+// List returns one page of the jobs that q selects. For the next page set Query.Cursor
+// to the Cursor of this one; an empty Cursor ends the listing. Selection.Jobs lists all
+// pages.
 func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
 	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
 		page, err = b.Find(ctx, q)
@@ -259,11 +255,11 @@ func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
 	return page, err
 }
 
-// Watch sends the events of those queues until ctx ends, and then closes the
-// channel. It returns when it is listening. Events are hints: each is sent at
-// most once. If the reader is too slow, an event of kind broker.EventMissed
-// says how many were lost. Watching costs the store a little for each job that
-// ends: on Postgres one notification per settle.
+// Watch sends the events of the named queues until ctx ends, and then closes the
+// channel. When it returns, it is listening. Events are hints: each is sent at most
+// once. If the reader is too slow, an event of kind broker.EventMissed says how many
+// were lost. Watching costs the store a little for each job that ends: on Postgres one
+// notification per settle.
 func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.Event, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
@@ -271,8 +267,8 @@ func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.
 	return i.broker.Watch(ctx, broker.WatchRequest{Queues: queues})
 }
 
-// Pause stops claims from a queue at once. Running jobs go on, and so does
-// enqueueing. Pausing a paused queue does nothing.
+// Pause stops claims from a queue at once. Running jobs continue, and producers can
+// still enqueue. Pausing a paused queue does nothing.
 func (i *Inspector) Pause(ctx context.Context, queue string) error {
 	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(true)})
 	return err
@@ -289,8 +285,8 @@ func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
 	return i.SetPolicy(ctx, PolicyRequest{Queue: queue})
 }
 
-// SetPolicy changes the fields of a queue's policy that change sets, in one
-// step, for all workers and clients. It returns the whole policy.
+// SetPolicy changes the fields of a queue's policy that change sets, atomically, for
+// all workers and clients. It returns the whole policy.
 func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
 	noted := change.Paused != nil && change.Key == ""
 	if noted {

@@ -17,7 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// bench is a store with a client, an inspector and a worker of one queue.
+// bench has a store, a client, an inspector and a worker of one queue.
 type bench struct {
 	*membroker.Broker
 	client    *jobs.Client
@@ -35,7 +35,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// enqueue stores n jobs of a type, with IDs made of it.
+// enqueue stores n jobs of a type, with IDs that begin with the type.
 func (b *bench) enqueue(t *testing.T, typ string, n int, opts ...jobs.Option) {
 	t.Helper()
 	tasks := make([]*jobs.Task, n)
@@ -96,7 +96,8 @@ func TestInspect_InspectorShowsQueues(t *testing.T) {
 	})
 }
 
-// Jobs of low priority may wait for ever behind others: their age is seen, and whose it is.
+// Jobs of low priority may wait for ever behind others: QueueInfo shows their age and
+// priority.
 func TestQueueInfo_AgeIsOfTheOldestPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -234,7 +235,7 @@ func TestInspect_DecisionKeepsItsRate(t *testing.T) {
 	})
 }
 
-// busyStore lets a test act between the steps of a decision.
+// busyStore calls a test between the steps of a decision.
 type busyStore struct {
 	*bench
 	between func()
@@ -246,8 +247,8 @@ func (b *busyStore) Operate(ctx context.Context, op broker.Operation) ([]broker.
 	return results, err
 }
 
-// TestInspect_DecisionTakesOnlyWhatWasThereBefore has every job that a step moves come
-// back at once, and new ones besides: a decision that took them would never end.
+// In this test, every job that a step moves comes back at once, and new jobs arrive. A
+// decision that took them would never end.
 func TestInspect_DecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
 	const n = 700
 	for name, test := range map[string]struct {
@@ -338,7 +339,7 @@ func TestInspect_JobsThatMovedOnMeanwhileAreLeftAlone(t *testing.T) {
 	})
 }
 
-// racingStore lets another operator act first.
+// racingStore lets another operator act before a decision.
 type racingStore struct {
 	*bench
 	before func()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// interruptedStore is one whose caller gives up while it carries out an operation.
+// interruptedStore is a store whose caller gives up during an operation.
 type interruptedStore struct {
 	*membroker.Broker
 	giveUp context.CancelFunc
@@ -20,7 +20,7 @@ func (s *interruptedStore) Operate(ctx context.Context, op broker.Operation) ([]
 	s.giveUp()
 	results, err := s.Broker.Operate(context.WithoutCancel(ctx), op)
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // its answer is lost
+		return nil, ctx.Err() // the answer is lost
 	}
 	return results, err
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// InTurn lists the jobs of several selections, one of each in turn, so that a queue
-// with many does not hide those of another. It ends after most jobs, or with most zero
-// when there are no more. It reads a page of a selection when its turn comes, and holds one of
-// each selection. An error comes with a nil job and ends the listing.
+// InTurn lists the jobs of several selections, one from each in turn, so that a queue
+// with many jobs does not hide the others. It ends after most jobs, or, if most is
+// zero, after all. It holds one page of each selection in memory. An error comes with a
+// nil job and ends the listing.
 func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		lists := make([]*list, len(selections))
@@ -24,7 +24,7 @@ func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*b
 			left := lists[:0]
 			for _, l := range lists {
 				if len(l.jobs) == 0 && !l.read() {
-					continue // no page is left
+					continue // no pages are left
 				}
 				left = append(left, l)
 				if l.err != nil {
@@ -32,7 +32,7 @@ func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*b
 					return
 				}
 				if len(l.jobs) == 0 {
-					continue // nothing that is wanted is in this page
+					continue // no job of this page is selected
 				}
 				j := &l.jobs[0]
 				l.jobs = l.jobs[1:]
@@ -48,16 +48,17 @@ func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*b
 	}
 }
 
-// list is a selection that is read page by page.
+// list reads a selection page by page.
 type list struct {
 	of   Selection
-	jobs []broker.Job // of the page that was read last
+	jobs []broker.Job // the rest of the last page
 	err  error
 	next func() (Page, error, bool)
 	stop func()
 }
 
-// list begins to read; of all selections together at most this number of jobs is wanted.
+// list returns a list of the selection, with pages of a size that suits a caller who
+// reads at most most jobs of that many selections.
 func (s Selection) list(ctx context.Context, most, selections int) *list {
 	size := s.listSize()
 	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {
@@ -68,7 +69,7 @@ func (s Selection) list(ctx context.Context, most, selections int) *list {
 	return l
 }
 
-// leastPage is the least number of jobs that are read of a queue: fewer are no faster.
+// leastPage is the smallest page: smaller ones are not faster.
 const leastPage = 10
 
 // read reads the next page, and reports whether there was one, or an error.

@@ -12,8 +12,8 @@ import (
 // KeyInfo describes a key of a queue; see broker.KeyInfo.
 type KeyInfo = broker.KeyInfo
 
-// Keys lists the keys of a queue that have jobs which have not ended, or a policy
-// of their own, by name, page by page. An error ends the listing.
+// Keys lists, by name, the keys of a queue that have their own policy or jobs that have
+// not ended. An error ends the listing.
 func (i *Inspector) Keys(ctx context.Context, queue string) iter.Seq2[KeyInfo, error] {
 	return func(yield func(KeyInfo, error) bool) {
 		req := broker.KeysRequest{Queue: queue, Limit: 1000}
@@ -33,7 +33,7 @@ func (i *Inspector) Keys(ctx context.Context, queue string) iter.Seq2[KeyInfo, e
 	}
 }
 
-// Key describes one key of a queue, also one without jobs and without a policy.
+// Key describes one key of a queue, even one without jobs and without a policy.
 func (i *Inspector) Key(ctx context.Context, queue, key string) (KeyInfo, error) {
 	reply, err := i.keys(ctx, broker.KeysRequest{Queue: queue, Names: []string{key}})
 	if err == nil && len(reply.Keys) == 0 {
@@ -45,12 +45,12 @@ func (i *Inspector) Key(ctx context.Context, queue, key string) (KeyInfo, error)
 	return reply.Keys[0], nil
 }
 
-// maxTop is how many keys TopKeys looks at: some ten pages, less than a second.
+// maxTop is how many keys TopKeys examines: some ten pages, less than a second.
 const maxTop = 10_000
 
-// TopKeys are the n keys of a queue with the most jobs, active ones counted, the
-// largest first. All is false if the queue has more keys than were examined,
-// which are the first 10,000 by name.
+// TopKeys returns the n keys of a queue with the most jobs, including active ones, the
+// largest first. It examines the first 10,000 keys by name; all reports whether the
+// queue has no more.
 func (i *Inspector) TopKeys(ctx context.Context, queue string, n int) (keys []KeyInfo, all bool, err error) {
 	all = true
 	seen := 0
@@ -81,8 +81,8 @@ func (i *Inspector) keys(ctx context.Context, req broker.KeysRequest) (reply bro
 	return reply, err
 }
 
-// PauseKey keeps the jobs of one key of a queue back, at once. Those that run go on,
-// and so does enqueueing. Pausing a paused key does nothing.
+// PauseKey stops claims of jobs of one key of a queue at once. Running jobs continue,
+// and producers can still enqueue. Pausing a paused key does nothing.
 func (i *Inspector) PauseKey(ctx context.Context, queue, key string) error {
 	return i.pauseKey(ctx, queue, key, true)
 }
@@ -93,7 +93,7 @@ func (i *Inspector) ResumeKey(ctx context.Context, queue, key string) error {
 }
 
 func (i *Inspector) pauseKey(ctx context.Context, queue, key string, paused bool) error {
-	if err := broker.CheckName("key", key); err != nil { // an empty one would mean the queue
+	if err := broker.CheckName("key", key); err != nil { // an empty key would mean the queue
 		return broker.About(err, "policy", queue, "")
 	}
 	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Key: key, Paused: &paused})

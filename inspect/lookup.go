@@ -13,23 +13,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// MaxLookup is how many matches Lookup returns at most: enough to choose one by
-// eye.
+// MaxLookup is how many matches Lookup returns at most: as many as a person can choose
+// from.
 const MaxLookup = 10
 
-// LeastPrefix is the length from which Lookup takes a text as the beginning of an
-// ID. Shorter ones are shared by all jobs of many days.
+// LeastPrefix is the shortest beginning of an ID that Lookup accepts. The jobs of many
+// days share a shorter one.
 const LeastPrefix = 6
 
-// Lookup returns the jobs that an operator can mean by id, without payloads and at
-// most MaxLookup of them, in the named queues or in all. It is the job with this
-// ID; if there is none, the one whose ID is a ULID that differs in case
-// only; if there is none, the jobs whose IDs are ULIDs that begin with id, in
-// any case, from six characters on. IDs that are not ULIDs have to be exact:
-// order-98 is not order-981.
+// Lookup returns the jobs that an operator can mean by id, without payloads, at most
+// MaxLookup, in the named queues or in all. The first of these that exist: jobs with
+// this ID; jobs whose ID is a ULID that differs only in case; jobs whose IDs are ULIDs
+// that begin with id, in upper or lower case, if id has at least six characters. Other
+// IDs must be exact: order-98 does not find order-981.
 //
-// Looking for the beginning of an ID reads the queues' jobs page by page, which
-// takes seconds for a million of them. A job that moves meanwhile can be missed.
+// A search by the beginning of an ID reads the queues' jobs page by page, which takes
+// seconds for a million jobs. A job that moves meanwhile can be missed.
 func (i *Inspector) Lookup(ctx context.Context, id string, queues ...string) ([]broker.Job, error) {
 	infos, err := i.Queues(ctx, queues...)
 	if err != nil {
@@ -49,7 +48,7 @@ func (i *Inspector) Lookup(ctx context.Context, id string, queues ...string) ([]
 	return i.byPrefix(ctx, infos, strings.ToUpper(id), begin.Timestamp())
 }
 
-// firstULID is the first ULID that begins with text, if any does.
+// firstULID returns the first ULID that begins with text, if there is one.
 func firstULID(text string) (ulid.ULID, bool) {
 	if len(text) < LeastPrefix || len(text) > ulid.EncodedSize {
 		return ulid.ULID{}, false
@@ -72,12 +71,12 @@ func (i *Inspector) byID(ctx context.Context, infos []QueueInfo, id string) (fou
 	return found, nil
 }
 
-// byPrefix looks through the jobs that can have been enqueued since begin. The
-// clocks of producers and store differ, so that begin is a day earlier.
+// byPrefix searches the jobs that may have been enqueued since begin, and a day before
+// it, because the clocks of producers and the store differ.
 func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix string, begin time.Time) (found []broker.Job, err error) {
 	whose := func(q *Query) func(*broker.Job) bool {
 		q.NoPayload = true
-		if q.State.Final() { // what ended before cannot be meant
+		if q.State.Final() { // jobs that ended earlier cannot match
 			q.After = begin.Add(-24 * time.Hour)
 		}
 		return func(j *broker.Job) bool { return strings.HasPrefix(j.ID, prefix) }
@@ -87,7 +86,7 @@ func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix stri
 			return nil, err
 		}
 		if _, err := ulid.ParseStrict(job.ID); err != nil || slices.ContainsFunc(found, func(known broker.Job) bool {
-			return known.ID == job.ID && known.Queue == job.Queue // it moved, and was seen twice
+			return known.ID == job.ID && known.Queue == job.Queue // the job moved, and was found twice
 		}) {
 			continue
 		}
@@ -98,11 +97,11 @@ func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix stri
 	return found, nil
 }
 
-// OfType lists all jobs of a type, in the named queues or in all: queue by queue
-// and state by state, those that ended and suppressed ones too. It reads the
-// queues' jobs page by page, which takes seconds for a million of them. A job that
-// moves meanwhile can be shown twice, or be missed. An error comes with a nil job
-// and ends the listing. For one queue and state, use Select with Query.Type.
+// OfType lists all jobs of a type, in the named queues or in all, queue by queue and
+// state by state, with those that ended and suppressed ones. It reads the queues' jobs
+// page by page, which takes seconds for a million jobs. A job that moves meanwhile can
+// be shown twice, or be missed. An error comes with a nil job and ends the listing. For
+// one queue and state, use Select with Query.Type.
 func (i *Inspector) OfType(ctx context.Context, typ string, queues ...string) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		infos, err := i.Queues(ctx, queues...)
@@ -114,8 +113,8 @@ func (i *Inspector) OfType(ctx context.Context, typ string, queues ...string) it
 	}
 }
 
-// everywhere lists the jobs of queues, state by state. narrow changes the query of
-// each, and may say which of its jobs to keep.
+// everywhere lists the jobs of queues, state by state. narrow changes each query, and
+// may return a filter for its jobs.
 func (i *Inspector) everywhere(ctx context.Context, infos []QueueInfo, narrow func(*Query) (keep func(*broker.Job) bool),
 ) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {

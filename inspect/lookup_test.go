@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The first two differ in their last characters, the third was made a year later.
+// The first two differ in their last characters, the third is a year younger.
 const (
 	idA, idB, idC = "01M8035Q8DRS25ZNCRT3TRVZ29", "01M8035Q8DRS25ZNCRT3TRVZ30", "01N8035Q8DRS25ZNCRT3TRVZ29"
 )
@@ -35,7 +35,7 @@ func TestLookup_AJobIsFoundByWhatSomebodyTypes(t *testing.T) {
 		{"01p803", nil, []string{"01P8035Q8DRS25ZNCRT3TRVZ29"}},
 		{"01p803", []string{"mail"}, nil},
 		{"01M8035Q8DRS25ZNCRT3TRVZ", nil, []string{idA, idB}},
-		{"01M8035Q8DRS25ZNCRT3TRVZ2", nil, []string{"01M8035Q8DRS25ZNCRT3TRVZ2"}}, // is a whole ID
+		{"01M8035Q8DRS25ZNCRT3TRVZ2", nil, []string{"01M8035Q8DRS25ZNCRT3TRVZ2"}}, // a complete ID
 		{"01m8035q8drs25zncrt3trvz31", nil, []string{"01m8035q8drs25zncrt3trvz31"}},
 		{idC, nil, []string{idC, idC}},
 		{idC, []string{"reports"}, []string{idC}},

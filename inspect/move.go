@@ -13,14 +13,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Destination is where jobs are moved to.
+// Destination says where jobs are moved to.
 type Destination struct {
 	// Broker is the store; the caller closes it.
 	Broker broker.Broker
-	// Queue is the queue there; empty means one of the same name.
+	// Queue is the queue there; empty means the same name.
 	Queue string
-	// Copy leaves the jobs at the source as they are. Both copies of a job that
-	// waits to run will run then.
+	// Copy leaves the jobs at the source unchanged. Then both copies of a waiting job
+	// will run.
 	Copy bool
 }
 
@@ -31,20 +31,19 @@ type Destination struct {
 // only jobs that existed when it started, at PerSecond and up to Limit. Switch
 // producers to the destination first.
 //
-// No job is ever claimable in both stores, and none is lost, even if the
-// process dies. A job that waits to run is first held at the source (in state
-// waiting, for this destination), then enqueued at the destination, then
-// deleted at the source. A move that starts again first finishes what an
-// earlier one to the same destination holds. UndoMove puts that back instead.
+// No job is ever claimable in both stores, and none is lost, even if the process dies.
+// A job that waits to run is first held at the source (in state waiting, for this
+// destination), then enqueued at the destination, then deleted at the source. A new
+// move first finishes the jobs that an earlier one to the same destination left held.
+// UndoMove puts them back instead.
 //
-// Report.Done counts jobs that are at the destination; Repeated of them were
-// there already. A job is refused, and stays, with ErrDuplicate if another job
-// there has its ID or, with the ID of that Holder, its unique key; with
-// ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take it;
-// with ErrWrongState if another decision changed it meanwhile. The report is
-// valid beside an error. An error that is ErrUnsupported says which of the two
-// stores does not move jobs (broker.Limits.NoMove). After an error that is
-// ErrUnavailable, jobs may still be held.
+// Report.Done counts jobs that are at the destination; Repeated of them were there
+// already. A job is refused, and stays, with ErrDuplicate if another job there has its
+// ID, or has its unique key (then Holder is that job's ID); with ErrQueueFull,
+// ErrTooLarge or ErrNewerForm if the destination cannot take it; with ErrWrongState if
+// another decision changed it meanwhile. The report is valid even with an error. The
+// text of ErrUnsupported says which of the two stores does not move jobs
+// (broker.Limits.NoMove). After ErrUnavailable, jobs may still be held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	m, err := s.inspector.mover(ctx, s.query.Queue, to)
 	if err != nil {
@@ -64,8 +63,8 @@ func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	return s.holdAndMove(ctx, m, report)
 }
 
-// FinishMove finishes earlier moves of a queue to the same destination whose
-// processes died: it moves the jobs that they held. Move does this too.
+// FinishMove finishes earlier moves of a queue to the same destination whose processes
+// died: it moves the jobs that they left held. Move does this too.
 func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
 	m, err := i.mover(ctx, queue, to)
 	if err != nil {
@@ -74,13 +73,12 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 	return report, m.finishHeld(ctx, &report)
 }
 
-// UndoMove puts jobs back into their queue that moves to that destination
-// hold. Jobs that are at the destination already are deleted here instead, and
-// count as Repeated. Do not use it while such a move is running.
+// UndoMove puts the jobs that moves to a destination hold back into their queue. Jobs
+// that are already at the destination are deleted here instead, and count as Repeated.
+// Do not use it while such a move is running.
 //
-// Without a Broker in to, it puts back the jobs of every move from the queue,
-// and does not look at destinations: a job that is at its destination already
-// runs twice.
+// Without a Broker in to, it puts back the jobs of every move from the queue without
+// looking at destinations: a job that is already at its destination then runs twice.
 func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
 	if to.Broker == nil {
 		if err := i.check(ctx); err != nil {
@@ -120,12 +118,11 @@ type mover struct {
 	from, to *Inspector
 	source   string // queue
 	queue    string // at the destination
-	holder   string // what jobs are held for
+	holder   string // the holder of held jobs
 	copies   bool
 }
 
-// canMove refuses what needs §27 to §29 of the contract, if the store declines
-// them.
+// canMove returns an error if the store does not support §27 to §29 of the contract.
 func (i *Inspector) canMove(what string) error {
 	if i.broker.Limits().NoMove {
 		return &broker.Error{Field: what, Err: broker.ErrUnsupported, Hint: "its backend neither moves, restores nor edits jobs"}
@@ -136,7 +133,7 @@ func (i *Inspector) canMove(what string) error {
 // movePage is how many jobs are moved in one step.
 const movePage = 50
 
-// movePrefix begins what jobs are held for by moves.
+// movePrefix is the beginning of the holders of all moves.
 const movePrefix = "move:"
 
 func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*mover, error) {
@@ -145,7 +142,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	}
 	m := &mover{from: i, to: New(to.Broker), source: queue, queue: cmp.Or(to.Queue, queue), copies: to.Copy}
 	err := cmp.Or(m.to.check(ctx), broker.CheckQueue(queue), broker.CheckQueue(m.queue))
-	if err == nil && !to.Copy { // a copy asks nothing of the source
+	if err == nil && !to.Copy { // a copy only reads the source
 		err = i.canMove("the source")
 	}
 	if err == nil {
@@ -173,12 +170,12 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	return m, nil
 }
 
-// storeMark holds a store's name for itself, by which a move that starts again
-// knows its destination, under whatever URL.
+// storeMark is the mark with a store's ID, by which a repeated move recognizes its
+// destination under any URL.
 const storeMark = "jobs:store"
 
-// StoreID returns the store's name for itself, which is the same for every broker
-// of it, under whatever URL. A store that has none gets one.
+// StoreID returns the ID of the store, which is the same under every URL. A store
+// without an ID gets one.
 func (i *Inspector) StoreID(ctx context.Context) (string, error) {
 	if err := i.check(ctx); err != nil {
 		return "", err
@@ -186,8 +183,7 @@ func (i *Inspector) StoreID(ctx context.Context) (string, error) {
 	return i.storeID(ctx, true)
 }
 
-// storeID returns a store's name for itself. One that has none gets one, if that
-// is wanted.
+// storeID returns the ID of the store. With make set, a store without an ID gets one.
 func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 	req := broker.MarkRequest{Action: broker.MarkRead, Name: storeMark}
 	if make {
@@ -202,8 +198,8 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 	return id, err
 }
 
-// eachHeld goes through the jobs of a queue that are held for something that
-// begins like that, whole, page by page.
+// eachHeld calls f with the jobs of a queue that have a holder, or with movePrefix
+// those of all moves, page by page.
 func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
 	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage) {
 		if err != nil {

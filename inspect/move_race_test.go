@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// meanwhile is a store in which something happens right before or after a call.
+// meanwhile is a store that calls a test right before or after a call.
 type meanwhile struct {
 	broker.Broker
 	beforeOperate func(broker.Operation)
@@ -61,8 +61,8 @@ func TestMoveRace_ADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 	}
 }
 
-// TestMoveRace_ACopyThatRanIsNotSentAgain: the process that moved died after it had sent
-// the job, which then ran at the destination and left no record.
+// The moving process died after it had sent the job, which then ran at the destination
+// and left no record.
 func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
@@ -86,8 +86,7 @@ func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestMoveRace_AnImportedJobThatRanIsNotStoredAgain: an ID that was made up, not given, is
-// remembered as well.
+// A queue also remembers IDs that the library generated.
 func TestMoveRace_AnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newPlace(membroker.New())
@@ -131,8 +130,7 @@ func TestMoveRace_AnInterruptionLetsTheStepEnd(t *testing.T) {
 	}
 }
 
-// TestMoveRace_AStepThatGotHalfwayIsNotTakenBack: of a step that takes several calls, the
-// first ones got through.
+// Only the first of several calls of a step reached the store.
 func TestMoveRace_AStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())

@@ -8,11 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// errRemembered: the destination remembers the ID of a job that cannot be ours.
+// errRemembered says that the destination remembers the ID of another job.
 var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", broker.ErrDuplicate)
 
-// holdAndMove moves jobs that a worker could claim: it holds a page, moves what
-// it holds, and goes on.
+// holdAndMove moves jobs that a worker could claim: it holds a page of them, moves
+// these, and continues with the next page.
 func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Report, error) {
 	s.query.NoPayload = true
 	d := decision{op: broker.Operation{Kind: broker.OpHold, Holder: m.holder}}
@@ -27,8 +27,8 @@ func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Re
 	return report, err
 }
 
-// holdAndMove does one step, whole, whatever becomes of ctx meanwhile: an
-// interruption between steps leaves nothing held.
+// holdAndMove does one step, completely even if ctx ends: an interrupted move leaves no
+// job held.
 func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *Report) error {
 	ctx = context.WithoutCancel(ctx)
 	var results []broker.OperationResult
@@ -46,7 +46,7 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 			continue
 		}
 		if r.Holder == "" && !broker.MayHaveApplied(r.Err) {
-			report.Newer++ // a worker claimed it, or somebody else decided about it
+			report.Newer++ // a worker claimed it, or another decision changed it
 			continue
 		}
 		report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Err: r.Err})
@@ -65,7 +65,7 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 	return nil
 }
 
-// ours are those of the jobs that are held for this move.
+// ours returns those of the jobs that this move holds.
 func (m *mover) ours(found []broker.Job) []broker.Job {
 	held := found[:0]
 	for n := range found {
@@ -76,7 +76,7 @@ func (m *mover) ours(found []broker.Job) []broker.Job {
 	return held
 }
 
-// finishHeld moves what an earlier move has held.
+// finishHeld moves the jobs that an earlier move left held.
 func (m *mover) finishHeld(ctx context.Context, report *Report) error {
 	return m.from.eachHeld(ctx, m.source, m.holder, func(held []broker.Job) error {
 		report.Matched += len(held)
@@ -84,15 +84,15 @@ func (m *mover) finishHeld(ctx context.Context, report *Report) error {
 	})
 }
 
-// moveHeld makes held jobs again at the destination and deletes them here. fresh
-// says that none of them can have been sent before: then a destination that
-// remembers the ID of one remembers another job.
+// moveHeld restores held jobs at the destination and deletes them here. fresh says that
+// no earlier move can have sent them: if the destination remembers the ID of one, it is
+// another job's.
 func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, report *Report) error {
 	ctx = context.WithoutCancel(ctx)
 	batch, sent, back := m.batch(held, report)
 	answers, sure, err := m.to.restore(ctx, batch)
 	if err != nil && !broker.MayHaveApplied(err) {
-		back = append(back, sent...) // certainly none of them is there
+		back = append(back, sent...) // it is certain that none of them is there
 		sent = nil
 	} else if err != nil {
 		return errors.Join(err, m.from.unhold(ctx, back, nil))
@@ -115,7 +115,8 @@ func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, rep
 	return errors.Join(err, m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
 }
 
-// batch makes copies for the destination. Jobs that cannot be copied come back.
+// batch returns copies for the destination, the jobs they were made of, and in back the
+// jobs that cannot be copied.
 func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob, sent, back []broker.Job) {
 	for n := range found {
 		j := &found[n]
@@ -131,7 +132,7 @@ func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob
 	return batch, sent, back
 }
 
-// deleteMoved deletes here what is at the destination.
+// deleteMoved deletes jobs here that are at the destination.
 func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Report) error {
 	if len(moved) == 0 {
 		return nil
@@ -151,7 +152,7 @@ func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Rep
 	var taken []broker.Ref
 	for _, r := range results {
 		switch {
-		case r.Err == nil || errors.Is(r.Err, broker.ErrNotFound): // by a repeat, or another mover
+		case r.Err == nil || errors.Is(r.Err, broker.ErrNotFound): // deleted by a repeated call or another mover
 			report.Done++
 		default:
 			report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Holder: r.Holder, Err: r.Err})
@@ -161,8 +162,8 @@ func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Rep
 	return m.takeBack(ctx, taken)
 }
 
-// takeBack deletes copies at the destination whose originals went on meanwhile:
-// dead jobs that somebody redrove or edited.
+// takeBack deletes copies at the destination whose originals changed meanwhile: dead
+// jobs that were redriven or edited.
 func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 	if len(copies) == 0 {
 		return nil
@@ -174,8 +175,8 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 	return err
 }
 
-// copyTo copies jobs, and deletes here those in a final state if they are to be
-// moved: no claim looks at them meanwhile.
+// copyTo copies jobs, and in a move deletes the originals in a final state. They need
+// no hold, because no worker can claim them.
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
 	s.query.NoPayload = false
 	err = s.inSteps(ctx, movePage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// moveAll moves every state of a queue.
+// moveAll moves the jobs of a queue in all states.
 func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (sum Report, err error) {
 	for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead,
 		broker.StateCompleted, broker.StateCancelled} {
@@ -142,8 +142,7 @@ func TestMove_AMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 	})
 }
 
-// TestMove_WhatCannotBeAtTheDestinationStays: nothing that is refused there is lost
-// or held here.
+// Jobs that the destination refuses are neither lost nor held here.
 func TestMove_WhatCannotBeAtTheDestinationStays(t *testing.T) {
 	t.Parallel()
 	job := func(id, unique string) broker.NewJob {
@@ -194,11 +193,11 @@ func TestMove_WhatCannotBeAtTheDestinationStays(t *testing.T) {
 	}
 }
 
-// errDied is what a process that died hears.
+// errDied is the error of calls after the process died.
 var errDied = errors.New("the process died")
 
-// death is when the process that moves dies: at the call number at of both
-// stores together, before it or after it.
+// death says when the moving process dies: before or after call number at, counted over
+// both stores.
 type death struct {
 	mu    sync.Mutex
 	at    int
@@ -207,7 +206,7 @@ type death struct {
 	dead  bool
 }
 
-// mortal is a store as that process sees it.
+// mortal is a store whose calls fail once the process has died.
 type mortal struct {
 	broker.Broker
 	*death
@@ -246,8 +245,8 @@ func (m mortal) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked
 	return dies(m, func() (broker.Marked, error) { return m.Broker.Mark(ctx, req) })
 }
 
-// TestMove_AMoveWhoseProcessDiesAnywhere kills the process before and after each of
-// its calls, and then has another one finish the move, or undo it.
+// The process dies before or after each of its calls, and then another one finishes the
+// move or undoes it.
 func TestMove_AMoveWhoseProcessDiesAnywhere(t *testing.T) {
 	for _, undo := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
@@ -312,7 +311,7 @@ func TestMove_AMoveWhoseProcessDiesAnywhere(t *testing.T) {
 	}
 }
 
-// TestMove_AMoveToElsewhereLeavesHeldJobsAlone: they are for another destination.
+// Jobs held for one destination stay held when a move to another one runs.
 func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	t.Parallel()
 	from, first, second := newPlace(membroker.New()), newPlace(membroker.New()), newPlace(membroker.New())
@@ -350,7 +349,7 @@ func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	}
 }
 
-// away is a store that cannot be reached any more after some calls.
+// away is a store that is unreachable after some calls.
 type away struct {
 	broker.Broker
 	left int
@@ -382,7 +381,7 @@ func TestMove_ADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
 	})
 }
 
-// TestMove_JobsRunOnceWhileTheyAreMoved has workers on both sides.
+// Workers run at the source and at the destination during the move.
 func TestMove_JobsRunOnceWhileTheyAreMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000

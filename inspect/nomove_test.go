@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// noMove is a store that declines to move jobs.
+// noMove is a store that cannot move jobs.
 type noMove struct{ broker.Broker }
 
 func (noMove) Limits() broker.Limits { return broker.Limits{NoMove: true} }
@@ -67,7 +67,7 @@ func TestNoMove_IsRefusedBeforeAnythingHappens(t *testing.T) {
 			t.Errorf("the %s store was given a name: %+v, %v", name, m, err)
 		}
 	}
-	// A store that declines can still be left: by a copy, and by an export.
+	// Jobs can still leave such a store by a copy or an export.
 	report, err := declining.Select(pending).Move(t.Context(), Destination{Broker: able.Broker, Queue: "other", Copy: true})
 	if err != nil || report.Done == 0 {
 		t.Errorf("a copy from it: %+v, %v", report, err)

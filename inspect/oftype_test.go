@@ -42,7 +42,7 @@ func TestInspector_OfTypeListsEveryQueueAndState(t *testing.T) {
 		t.Errorf("of a type without jobs: %q", got)
 	}
 	for range b.inspector.OfType(t.Context(), "mail") {
-		break // the listing ends with its reader
+		break // the reader ends the listing
 	}
 	_ = b.Close()
 	var errs []error

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// As returns an inspector whose pauses and resumptions of queues say who decided
-// them: a name for people, at most 100 bytes of which are kept.
+// As returns an inspector that records who pauses or resumes a queue: a name for
+// people, cut to 100 bytes.
 func (i *Inspector) As(who string) *Inspector {
 	if i == nil {
 		return nil
@@ -23,8 +23,8 @@ func (i *Inspector) As(who string) *Inspector {
 	return &named
 }
 
-// WithNote returns an inspector whose pauses and resumptions of queues say why: a text
-// for people, at most 300 bytes of which are kept.
+// WithNote returns an inspector that records why a queue is paused or resumed: a text
+// for people, cut to 300 bytes.
 func (i *Inspector) WithNote(why string) *Inspector {
 	if i == nil {
 		return nil
@@ -39,11 +39,11 @@ const (
 	maxWhy = 300
 )
 
-// PauseNote says who paused or resumed a queue last, and when.
+// PauseNote says who paused or resumed a queue last, when, and why.
 type PauseNote struct {
 	Paused bool
-	By     string    // empty where nobody said; see As
-	Why    string    // empty where nobody said; see WithNote
+	By     string    // empty if not given; see As
+	Why    string    // empty if not given; see WithNote
 	At     time.Time // by the store's clock
 }
 
@@ -58,14 +58,15 @@ const (
 	pauseTTL   = 365 * 24 * time.Hour // the note of a longer pause expires; the pause does not
 )
 
-// pauseMark names the note of a queue, whose name may be as long as that of a mark.
+// pauseMark returns the name of the mark with a queue's note. It hashes the queue's
+// name, which may be as long as a mark's name.
 func pauseMark(queue string) string {
 	sum := sha256.Sum256([]byte(queue))
 	return "pause/" + hex.EncodeToString(sum[:12])
 }
 
-// notePause stores who paused or resumed a queue. The pause holds without it all the
-// same, so that its errors are of no interest.
+// notePause records who paused or resumed a queue. It ignores errors: the pause is
+// valid without the record.
 func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	if i.broker.Limits().NoMark {
 		return
@@ -83,8 +84,7 @@ func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	_, _ = timed{i}.Mark(ctx, req)
 }
 
-// String says who it was, and why, for people: "by ada since 2026-01-02T15:04:05Z: a
-// deploy".
+// String returns a text for people: "by ada since 2026-01-02T15:04:05Z: a deploy".
 func (n PauseNote) String() string {
 	text := "since " + readable.Clock(n.At)
 	if n.By != "" {
@@ -96,8 +96,8 @@ func (n PauseNote) String() string {
 	return text
 }
 
-// PauseNote returns who paused or resumed a queue last, if an inspector did, in the last
-// year.
+// PauseNote returns who paused or resumed a queue last. It is known if an inspector
+// did, in the last year.
 func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote, known bool, err error) {
 	if err := i.check(ctx); err != nil {
 		return note, false, err

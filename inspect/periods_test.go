@@ -12,7 +12,7 @@ func TestHistory_PeriodsAddUpToTheWhole(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var points []inspect.Point
-	for n := range 61 { // a minute apart; in the second half nothing happens but at the end
+	for n := range 61 { // a minute apart; nothing happens in the second half, except at the end
 		p := inspect.Point{At: start.Add(time.Duration(n) * time.Minute), Totals: broker.Totals{Completed: int64(10 * min(n, 30))}}
 		if n == 60 {
 			p.Totals.Completed = 307

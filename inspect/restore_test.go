@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// Jobs from elsewhere are stored once, those that could not be read are refused, and
-// the others go on.
+// Jobs from another source are stored once. Unreadable ones are refused, and the others
+// are still stored.
 func TestInspector_RestoreStoresEachJobOnce(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
@@ -19,7 +19,7 @@ func TestInspector_RestoreStoresEachJobOnce(t *testing.T) {
 	i := inspect.New(b)
 	unread := errors.New("cannot be read")
 	jobs := func(yield func(broker.NewJob, error) bool) {
-		for n := range 250 { // more than two calls
+		for n := range 250 { // more than two calls take
 			job := broker.NewJob{Queue: "q", ID: string(rune('a'+n%26)) + string(rune('a'+n/26)), Body: broker.Body{Type: "t",
 				Priority: broker.PriorityNormal}, Restore: &broker.Restored{State: broker.StateRetry, Head: broker.Head{Failures: 2}},
 				RunAt: time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)}

@@ -15,8 +15,8 @@ const None = "none"
 
 var orders = []string{broker.OrderNone: None, broker.OrderStop: "stop", broker.OrderSkip: "skip"}
 
-// RuleText writes the number of a rule for a person; zero is written as what it
-// means. ParseRule reads it again, but for that.
+// RuleText formats the value of a rule for a person; zero is the sentence that explains
+// it. ParseRule reads all other texts.
 func RuleText(rule *broker.Rule, n int64) string {
 	switch {
 	case n == 0:
@@ -31,9 +31,9 @@ func RuleText(rule *broker.Rule, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// ParseRule reads what a person wrote for a rule: a whole number, in which commas
-// may stand, a span such as 90s, 12h or 7d, yes or no, stop or skip. None, and an
-// empty text, take the rule away and are 0; 0 itself is refused for a limit. The
+// ParseRule parses a person's text for the value of a rule: a whole number, perhaps
+// with commas, a span such as 90s, 12h or 7d, yes or no, stop or skip. None and the
+// empty text remove the rule and return 0; for a limit, "0" itself is refused. The
 // error is ErrInvalid and names the rule.
 func ParseRule(rule *broker.Rule, text string) (n int64, err error) {
 	text = strings.TrimSpace(text)
@@ -70,8 +70,8 @@ func ParseRule(rule *broker.Rule, text string) (n int64, err error) {
 	return n, nil
 }
 
-// Change is the policy p with rules as a person wrote them, by name. A rate that is
-// taken away takes its time and its burst with it.
+// Change returns the policy p with the rules that texts gives by name; see ParseRule.
+// Removing a rate also removes its time and its burst.
 func Change(p Policy, texts map[string]string) (Policy, error) {
 	for _, rule := range broker.Rules() {
 		text, ok := texts[rule.Name]

@@ -23,9 +23,8 @@ type Selection struct {
 	where     func(*broker.Job) bool
 }
 
-// Select selects jobs of one queue: those of q.IDs, or else by q.State,
-// q.Worker or q.Key and the other filters of q. Limit and Cursor of q are not
-// used.
+// Select selects jobs of one queue: those of q.IDs, or else by q.State, q.Worker or
+// q.Key and the other filters of q. It ignores Limit and Cursor of q.
 func (i *Inspector) Select(q Query) Selection { return Selection{inspector: i, query: q} }
 
 // Limit limits the selection to n jobs. Zero or less means all.
@@ -56,19 +55,19 @@ func (s Selection) OnLook(f func(int)) Selection {
 	return s
 }
 
-// Where keeps only the jobs for which keep returns true, for conditions that
-// no filter of a query has. keep sees jobs without payload and result.
+// Where keeps only the jobs for which keep returns true, for conditions that a query
+// cannot express. keep gets jobs without payload and result.
 func (s Selection) Where(keep func(*broker.Job) bool) Selection {
 	s.where = keep
 	return s
 }
 
-// keeps reports whether a job that was found is one of the selection.
+// keeps reports whether a job of the query belongs to the selection.
 func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.where(job) }
 
-// Jobs lists the selected jobs, page by page. A job that is selected all the
-// time is shown at least once. It can be shown twice if it moves meanwhile. An
-// error comes with a nil job and ends the listing.
+// Jobs lists the selected jobs, page by page. A job that stays in the selection is
+// listed at least once, or twice if it moves meanwhile. An error comes with a nil job
+// and ends the listing.
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
@@ -104,8 +103,8 @@ func (s *Selection) listSize() int {
 	return defaultPage
 }
 
-// Count counts the selected jobs by listing them without payloads. For a whole
-// state Queues is faster.
+// Count counts the selected jobs by listing them without payloads. For all jobs of a
+// state, Queues is faster.
 func (s Selection) Count(ctx context.Context) (int, error) {
 	s.query.NoPayload = true
 	n := 0
@@ -151,8 +150,8 @@ func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Repor
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule}, delay: delay})
 }
 
-// Suppress leaves dead jobs out of default lists and of alerts. QueueInfo and
-// metrics count them apart.
+// Suppress leaves dead jobs out of default lists and alerts. QueueInfo and metrics
+// count them separately.
 func (s Selection) Suppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpSuppress}})
 }
@@ -163,22 +162,22 @@ func (s Selection) Unsuppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpUnsuppress}})
 }
 
-// Purge deletes every job of a queue that is in state when it starts, also
+// Purge deletes every job of a queue that is in a state when it starts, including
 // suppressed ones. It is Select and Delete.
 func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State) (Report, error) {
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 
-// Sizes of a page: of records with payloads, of records without, and of records without
-// that the store filters. Of those it sends few, so a call examines as many as it may.
+// Sizes of a page: of records with payloads, without payloads, and without payloads if
+// the store filters them. Then it sends few, so a call examines as many as allowed.
 const (
 	defaultPage  = 100
 	barePage     = 500
 	filteredPage = 1000
 )
 
-// pages lists the selection in pages of at most size records. IDs that do not
-// exist are in no page.
+// pages lists the selection in pages of at most size records. It skips IDs that do not
+// exist.
 func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		q := s.query
@@ -211,19 +210,19 @@ func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
 
 // Report says what a decision did.
 type Report struct {
-	Matched   int // jobs that the selection showed
-	Done      int // for which the decision was carried out
+	Matched   int // jobs that were selected
+	Done      int // jobs that were changed
 	Requested int // of Done: running jobs that were asked to cancel
-	Repeated  int // of Done: jobs that a move found at its destination already
-	Newer     int // of Matched: left alone because they came after the start; by a move also because they were claimed
-	Refused   int // not possible, or the job changed meanwhile
+	Repeated  int // of Done: jobs that were already at the destination of a move
+	Newer     int // of Matched: left alone because they came after the start, or were claimed before a move held them
+	Refused   int // jobs that could not be changed, or changed meanwhile
 	// Refusals are the first 100 refusals.
 	Refusals []Refusal
 }
 
-// Refusal says why a job was refused: ErrWrongState, ErrNotFound, or
-// ErrDuplicate. With ErrWrongState Holder is who holds the job; with
-// ErrDuplicate it is the ID of the job that holds its unique key.
+// Refusal says why a job was refused: ErrWrongState, ErrNotFound, or ErrDuplicate. With
+// ErrWrongState, Holder is the job's holder; with ErrDuplicate it is the ID of the job
+// that holds its unique key.
 type Refusal struct {
 	Queue  string
 	ID     string
@@ -231,7 +230,7 @@ type Refusal struct {
 	Err    error
 }
 
-// Add adds the report of another decision, for tools that work in parts.
+// Add adds the report of another decision to r.
 func (r *Report) Add(other Report) {
 	r.Matched += other.Matched
 	r.Done += other.Done
@@ -251,8 +250,8 @@ func (r *Report) refuse(f Refusal) {
 	}
 }
 
-// namedError returns the error of a decision about named jobs, where each refusal is
-// one: the caller expects all of them to be done.
+// namedError returns the refusals as an error, for a caller that named the jobs and
+// expects all to be changed.
 func (r *Report) namedError(kind broker.OperationKind) error {
 	if r.Refused == 0 {
 		return nil

@@ -21,14 +21,14 @@ func undoneQueue(queue string) string {
 
 // UndoRedrive makes jobs of a queue dead again that were redriven and that no worker
 // has claimed since, with the errors, counts and times that they had. was are the jobs
-// as List or Job returned them before; their payloads are not needed. A job that was
-// claimed, or changed otherwise, is refused with ErrWrongState, and is left alone.
+// as List or Job returned them before the redrive; their payloads are not needed. A job
+// that was claimed, or changed otherwise, is refused with ErrWrongState and left alone.
 //
 // No job is lost, even if the process dies. No store can make a pending job dead, so
 // each job is held, restored as a dead job in another queue, whose name ends with
 // ".undone", and moved back from there. If the process dies, the job stays held, and
 // UndoMove finds it, or it is dead in that queue, and the next undo moves it on. The
-// error is ErrUnsupported if the store moves no jobs.
+// error is ErrUnsupported if the store cannot move jobs.
 func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.Job) (report Report, err error) {
 	if err := i.check(ctx); err != nil {
 		return report, err
@@ -50,7 +50,7 @@ func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.
 	return report, nil
 }
 
-// bury does one step of an undo and does not stop within it.
+// bury does one step of an undo; its caller passes a context that does not end.
 func (m *mover) bury(ctx context.Context, was []broker.Job, report *Report) error {
 	before := make(map[string]*broker.Job, len(was))
 	ids := make([]string, 0, len(was))
@@ -110,26 +110,26 @@ func (m *mover) bury(ctx context.Context, was []broker.Job, report *Report) erro
 	report.Done += min(back.Done, part.Done)
 	if err == nil {
 		err = m.to.RemoveQueue(ctx, m.queue)
-		if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) { // another undo uses it
+		if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) { // another undo uses the queue
 			err = nil
 		}
 	}
 	return err
 }
 
-// buryHeld makes held jobs again as dead ones in the other queue and deletes them here.
+// buryHeld restores held jobs as dead ones in the other queue and deletes them here.
 func (m *mover) buryHeld(ctx context.Context, held []broker.Job, before map[string]*broker.Job, report *Report) error {
 	batch, sent, back := m.batch(held, report)
 	for n := range batch {
 		was := before[batch[n].ID]
 		head := was.Head
-		head.Epoch = sent[n].Epoch // goes on counting, so that no earlier lease of the job is valid
+		head.Epoch = sent[n].Epoch // keep counting, so that no earlier lease of the job is valid
 		batch[n].RunAt = was.RunAt
 		batch[n].Restore = &broker.Restored{State: broker.StateDead, CreatedAt: was.CreatedAt, Head: head}
 	}
 	answers, _, err := m.to.restore(ctx, batch)
 	if err != nil {
-		return err // they stay held: some may be there
+		return err // they stay held: some may be in the other queue
 	}
 	moved := sent[:0]
 	for n, a := range answers {

@@ -11,13 +11,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// undoBatch is how many jobs of a queue are kept in memory until they are dead again.
+// undoBatch is how many jobs of a queue are collected before they are made dead again.
 const undoBatch = 1000
 
 // UndoExported is UndoRedrive for the jobs that Export wrote to r before they were
-// redriven, in whatever queues they are. Lines of jobs that were not dead then, or that
-// are dead still, are refused with ErrWrongState. A line that cannot be read ends it;
-// the report is valid beside the error.
+// redriven, in all their queues. Jobs that were not dead then, or are still dead, are
+// refused with ErrWrongState. A line that cannot be read ends the undo; the report is
+// valid even with an error.
 func (i *Inspector) UndoExported(ctx context.Context, r io.Reader) (report Report, err error) {
 	was := make(map[string][]broker.Job) // by queue
 	undo := func(queue string) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// dying fills a queue with dead jobs, and redrives them. It returns what they were.
+// dying fills a queue with dead jobs and redrives them. It returns the dead jobs.
 func dying(t *testing.T, b broker.Broker, queue string, n int) []broker.Job {
 	t.Helper()
 	ctx := t.Context()
@@ -88,7 +88,7 @@ func TestInspector_UndoRedriveMakesThoseDeadAgainThatNobodyClaimed(t *testing.T)
 	if err != nil || dead != 3 || len(queues) != 1 {
 		t.Errorf("%d jobs are dead in %d queues (error %v), want 3 in one", dead, len(queues), err)
 	}
-	// They are dead as any other: they can be redriven again, once.
+	// They are like any other dead jobs: they can be redriven again, once.
 	if r, err := i.Select(inspect.Query{Queue: "mail", State: broker.StateDead}).Redrive(ctx); err != nil || r.Done != 3 {
 		t.Errorf("redriven again: %+v, %v", r, err)
 	}
@@ -97,11 +97,11 @@ func TestInspector_UndoRedriveMakesThoseDeadAgainThatNobodyClaimed(t *testing.T)
 	}
 }
 
-// Wherever an undo is cut off, each job is somewhere, once.
+// Wherever an undo is cut off, each job exists exactly once.
 func TestInspector_UndoRedriveLosesNoJob(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Operate", "Enqueue", "Find"} {
-		for call := range 5 { // 0 is each
+		for call := range 5 { // 0: every call
 			for name, fault := range map[string]faulty.Fault{"lost": faulty.ReplyLost, "refused": faulty.Unavailable} {
 				t.Run(fmt.Sprint(method, call, name), func(t *testing.T) {
 					t.Parallel()

@@ -8,23 +8,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Verb is an operation on jobs under the name that people use: in the command,
-// in the dashboard, and in logs.
+// Verb is an operation on jobs with the name that the command, the dashboard and logs
+// use.
 type Verb struct {
 	Name  string         // "redrive"
-	Done  string         // what became of the jobs: "redriven"
-	Grave bool           // it cannot be undone, so tools ask first
-	From  []broker.State // of jobs that it can be carried out for
-	// Do carries it out. Reschedule makes the jobs due at once; Selection has the
-	// methods that set a time.
+	Done  string         // the participle: "redriven"
+	Grave bool           // it cannot be undone, so tools ask for confirmation
+	From  []broker.State // states in which it is possible
+	// Do carries it out. Reschedule makes the jobs due at once; to set a time, use the
+	// methods of Selection.
 	Do func(Selection, context.Context) (Report, error)
 }
 
-// Verbs are the operations that need nothing but a selection, the harmless
-// ones first.
+// Verbs returns the operations that need only a selection, the harmless ones first.
 func Verbs() []Verb { return slices.Clone(verbs) }
 
-// VerbNamed finds a verb by its name.
+// VerbNamed returns the verb with a name, if there is one.
 func VerbNamed(name string) (Verb, bool) {
 	i := slices.IndexFunc(verbs, func(v Verb) bool { return v.Name == name })
 	if i < 0 {

@@ -22,8 +22,8 @@ type Explanation struct {
 	Text string `json:"text"`
 }
 
-// Why says why a job has not run, or how it ended, the first obstacle first.
-// See Evidence and Explain.
+// Why returns why a job has not run, or how it ended, the first obstacle first. See
+// Evidence and Explain.
 func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, error) {
 	job, err := i.Job(ctx, queue, id)
 	if err != nil {
@@ -36,8 +36,8 @@ func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, e
 	return Explain(evidence), nil
 }
 
-// Explain says why a job has not run, or how it ended, the first obstacle
-// first. It makes no call.
+// Explain returns why a job has not run, or how it ended, the first obstacle first. It
+// does not call the store.
 func Explain(e Evidence) (reasons []Explanation) {
 	j, q := e.Job, e.Queue
 	add := func(code, format string, args ...any) {
@@ -98,7 +98,7 @@ func Explain(e Evidence) (reasons []Explanation) {
 	return reasons
 }
 
-// holder describes the worker that holds a job.
+// holder returns a text about the worker that holds a job.
 func holder(j *broker.Job, q QueueInfo) string {
 	const next = "another worker of the queue will reclaim the job"
 	for _, w := range q.Workers {
@@ -114,8 +114,8 @@ func holder(j *broker.Job, q QueueInfo) string {
 	return fmt.Sprintf("worker %s, which is gone: %s", j.Worker, next)
 }
 
-// alive returns the workers of a queue whose leases hold. One that died without a
-// word is among the queue's workers until another finds it.
+// alive returns the workers of a queue whose leases have not run out. A crashed worker
+// is still listed until another worker reclaims its jobs.
 func alive(q QueueInfo) (workers []WorkerInfo) {
 	for _, w := range q.Workers {
 		if w.Alive(q.Now) {
@@ -125,7 +125,7 @@ func alive(q QueueInfo) (workers []WorkerInfo) {
 	return workers
 }
 
-// heldBy says who holds a job, and what to do about it.
+// heldBy returns a text about the holder of a waiting job, and what to do.
 func heldBy(holder string) string {
 	if id, ok := broker.IsBehind(holder); ok {
 		return fmt.Sprintf("it runs after the job %s, which has its unique key, and has the last payload that came meanwhile", id)
@@ -143,7 +143,7 @@ func orNow(d time.Duration) string {
 	return "no time"
 }
 
-// obstacles says what keeps workers from a due job.
+// obstacles adds the reasons why no worker has claimed a due job.
 func (e *Evidence) obstacles(add adder) {
 	j, q := e.Job, e.Queue
 	switch {
@@ -172,8 +172,8 @@ func (e *Evidence) obstacles(add adder) {
 	}
 }
 
-// nobody says that no live worker serves a queue. One that serves a queue with
-// labels has those labels.
+// nobody returns a text that says that no live worker serves a queue, with the labels
+// that a worker would need.
 func nobody(queue string) string {
 	base, required := labels.Split(queue)
 	switch len(required) {
@@ -185,8 +185,8 @@ func nobody(queue string) string {
 	return fmt.Sprintf("no live worker of the queue %s offers all of the labels %s", base, strings.Join(required, ", "))
 }
 
-// knowsType reports whether a worker has a handler for a type. One that names
-// no types takes all.
+// knowsType reports whether a worker has a handler for a type. A worker that reports no
+// types takes all.
 func knowsType(w WorkerInfo, typ string) bool {
 	for _, pattern := range w.Types {
 		prefix, any := strings.CutSuffix(pattern, "*")

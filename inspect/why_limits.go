@@ -10,19 +10,19 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// Evidence is what Explain knows of a job.
+// Evidence is the data from which Explain explains a job.
 type Evidence struct {
 	Job   *broker.Job
 	Queue QueueInfo
-	Key   KeyInfo          // of the job's key; zero without one
-	Pause *PauseNote       // of the queue, if it is paused and that is known
-	Peers []broker.Running // what workers say of active jobs of the key, the longest first; at most some
+	Key   KeyInfo          // of the job's key; zero if the job has none
+	Pause *PauseNote       // of the queue, if it is paused and the note is known
+	Peers []broker.Running // active jobs of the key as workers report them, the longest first; not always all
 }
 
-// maxPeers is how many active jobs of a key are examined: enough for most limits.
+// maxPeers is how many active jobs of a key are read: enough for most limits.
 const maxPeers = 100
 
-// Evidence collects what is known of a job, in up to four more calls.
+// Evidence reads the evidence about a job, in up to four calls.
 func (i *Inspector) Evidence(ctx context.Context, job *broker.Job) (Evidence, error) {
 	info, err := i.Queue(ctx, job.Queue)
 	if err != nil {
@@ -31,8 +31,8 @@ func (i *Inspector) Evidence(ctx context.Context, job *broker.Job) (Evidence, er
 	return i.EvidenceIn(ctx, job, info)
 }
 
-// EvidenceIn is Evidence for a job whose queue is known: it makes up to three calls, and
-// none for a job without a key in a queue that is not paused.
+// EvidenceIn is like Evidence, for a caller that has the queue's QueueInfo. It makes up
+// to three calls, and none for a job without a key in a queue that is not paused.
 func (i *Inspector) EvidenceIn(ctx context.Context, job *broker.Job, info QueueInfo) (e Evidence, err error) {
 	e.Job, e.Queue = job, info
 	if info.Policy.Paused && !job.State.Final() {
@@ -67,7 +67,7 @@ func (i *Inspector) EvidenceIn(ctx context.Context, job *broker.Job, info QueueI
 
 type adder func(code, format string, args ...any)
 
-// limits says which limit of the queue or of the key keeps a pending job back.
+// limits adds the limits of the queue or of the key that keep a pending job back.
 func (e *Evidence) limits(add adder) {
 	q, p := &e.Queue, &e.Queue.Policy
 	if active := q.Counts[broker.StateActive]; p.MaxActive > 0 && active >= p.MaxActive {

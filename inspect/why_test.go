@@ -26,7 +26,7 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 		paused  bool
 		workers []WorkerInfo
 		want    []string // codes
-		text    string   // in one of them
+		text    string   // part of one text
 	}{
 		{"queued", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "4 other jobs"},
 		{"paused", broker.Job{State: broker.StatePending}, true, []WorkerInfo{worker()}, []string{"paused"}, "the queue q is paused"},

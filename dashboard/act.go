@@ -12,11 +12,11 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// errNoVerb: the form says nothing that can be done.
+// errNoVerb says that the form names no known decision.
 var errNoVerb = &pageError{http.StatusBadRequest, "There is no such decision."}
 
-// act carries out a decision about the jobs that are named: one in the
-// address, or the checked rows of a list. It goes back to where they are.
+// act carries out a decision about jobs: the one in the URL, or the checked rows of a
+// list. Then it redirects to the page that shows them.
 func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	v, ok := verbNamed(r.PostFormValue("verb"))
 	if !ok {
@@ -41,7 +41,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		was := h.before(r.Context(), v, queue, ids)
 		report, err := v.do(r.Context(), h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), delay)
 		total.Add(report)
-		if back.was[queue] = was; report.Refused > 0 { // which the report says
+		if back.was[queue] = was; report.Refused > 0 { // the report says so
 			err = nil
 		}
 		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
@@ -72,8 +72,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 
 const maxChecked = 1000 // rows
 
-// namedJobs are the IDs by queue: of the checked rows, or of the one job in
-// the address.
+// namedJobs returns IDs by queue: of the checked rows, or of the job in the URL.
 func namedJobs(r *http.Request) (map[string][]string, error) {
 	rows := r.PostForm["job"]
 	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" {
@@ -96,7 +95,7 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 	return named, nil
 }
 
-// partly adds to an error what was done before it.
+// partly adds to an error how much was done before it.
 func partly(err error, v verb, r inspect.Report) error {
 	if r.Done == 0 {
 		return err
@@ -105,7 +104,7 @@ func partly(err error, v verb, r inspect.Report) error {
 	return &pageError{status, fmt.Sprintf("%s jobs were %s before this: %s", num(int64(r.Done)), v.Done, said)}
 }
 
-// noticeOf says what was done.
+// noticeOf returns a notice about what was done.
 func noticeOf(v verb, r inspect.Report) notice {
 	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done),
 		Wrong: r.Refused > 0}
@@ -125,7 +124,7 @@ func noticeOf(v verb, r inspect.Report) notice {
 	return n
 }
 
-// why says why a job was refused.
+// why returns why a job was refused.
 func why(f inspect.Refusal) string {
 	_, said := describe(f.Err)
 	if errors.Is(f.Err, broker.ErrDuplicate) && f.Holder != "" {
@@ -134,5 +133,5 @@ func why(f inspect.Refusal) string {
 	return said
 }
 
-// some are the first of many, for the log.
+// some returns the first 20 IDs, for the log.
 func some(ids []string) []string { return ids[:min(len(ids), 20)] }

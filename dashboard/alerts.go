@@ -10,30 +10,31 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// alert is something to look at. Grave ones stop jobs from running.
+// alert is a problem on the overview. Grave ones stop jobs from running.
 type alert struct {
 	Grave bool
 	Text  string
-	To    string // the page to go to
+	To    string // URL of the page about it
 	Label string
 }
 
-// trouble is one kind of it, in some queues.
+// trouble is one kind of problem, in some queues.
 type trouble struct {
 	grave bool
 	one   func(q *inspect.QueueInfo, jobs int64) string
-	many  func(queues int, jobs int64) string // what is said of several, before their names
-	dead  bool                                // the page of dead letters has more of it
+	many  func(queues int, jobs int64) string // the text for several queues, before their names
+	dead  bool                                // the page of dead jobs shows more
 
 	queues []*inspect.QueueInfo
-	jobs   []int64 // that are concerned, by queue
+	jobs   []int64 // jobs concerned, by queue
 }
 
-// alertQueues is how many queues with the same trouble have a line each. Of more, one
-// line names as many.
+// alertQueues is how many queues with the same trouble get a line each. If there are
+// more, one line names that many of them.
 const alertQueues = 3
 
-// alerts returns what keeps jobs from running or waits for a decision, the grave first.
+// alerts returns the problems that keep jobs from running or need a decision, the grave
+// ones first.
 func alerts(s *snapshot) (all []alert) {
 	waiting := func(n int64) string {
 		switch n {
@@ -125,8 +126,8 @@ func (t *trouble) add(q *inspect.QueueInfo, jobs int64) {
 	t.queues, t.jobs = append(t.queues, q), append(t.jobs, jobs)
 }
 
-// alerts are a line for each queue, or one line for many, which names those with most
-// of it.
+// alerts returns an alert for each queue, or one for many, which names the queues with
+// most jobs concerned.
 func (t *trouble) alerts() (all []alert) {
 	if len(t.queues) <= alertQueues {
 		for n, q := range t.queues {

@@ -16,16 +16,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// bulkWork is what runs in the background of the handler: decisions about all
-// jobs that a filter selects. It goes on when the page that began it is closed.
+// bulkWork holds the bulk operations of the handler: decisions about all jobs that a
+// filter selects. They run in the background, even if the page that began them is
+// closed.
 type bulkWork struct {
 	mu  sync.Mutex
 	all []*operation // oldest first
 }
 
 const (
-	maxBulk  = 4  // operations at a time
-	keptBulk = 50 // that have ended
+	maxBulk  = 4  // running operations
+	keptBulk = 50 // ended operations
 	maxRate  = 10_000
 )
 
@@ -34,19 +35,19 @@ type operation struct {
 	id    string
 	verb  verb
 	about string // the filter in words
-	to    string // the page that shows what it is about
+	to    string // URL of the page that shows its jobs
 	who   string
 	rate  int
 	begun time.Time
-	most  int64 // jobs there were by the counters; -1 when the filter is narrower
+	most  int64 // number of jobs, by the counters; -1 if the filter is narrower than the counters
 	stop  context.CancelCauseFunc
 
 	mu     sync.Mutex
 	report inspect.Report
 	ended  time.Time
 	err    error
-	notice string // which knows the way back, once it has ended
-	beyond bool   // there is none, because it was of too many jobs
+	notice string // ID of the notice that can undo it, once it has ended
+	beyond bool   // it cannot be undone: it changed too many jobs
 }
 
 var errStopped = errors.New("it was stopped")
@@ -67,7 +68,7 @@ func (b *bulkWork) list() []*operation {
 	return slices.Clone(b.all)
 }
 
-// add keeps an operation, unless too many are running.
+// add adds an operation, unless too many are running.
 func (b *bulkWork) add(o *operation) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,14 +89,14 @@ func (b *bulkWork) add(o *operation) bool {
 	return true
 }
 
-// startBulk begins a decision about all that the filter in the address
-// selects, and in it those of one group of dead jobs.
+// startBulk begins a decision about all jobs that the filter in the URL selects,
+// perhaps limited to a group of dead jobs.
 func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 	b, err := h.readBulk(r)
 	if err != nil {
 		return err
 	}
-	if b.narrow() { // the number that was confirmed, if it was
+	if b.narrow() { // the number that the user confirmed, if any
 		if b.most, err = parseCount("Number", r.PostFormValue("number")); err != nil || b.most == 0 {
 			b.most = -1
 		}
@@ -159,7 +160,7 @@ func (o *operation) progress(r inspect.Report) {
 	o.report = r
 }
 
-// Ended is when the operation ended, or the zero time.
+// Ended returns when the operation ended, or the zero time.
 func (o *operation) Ended() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,8 +184,8 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 	return &pageError{http.StatusNotFound, "There is no such operation here: it ended long ago, or another process runs it."}
 }
 
-// queries are what a filter selects, queue by queue, and how many jobs there
-// are in its state by the counters; of suppressed ones alone if that is asked.
+// queries returns the filter's query for each queue, and the number of jobs by the
+// counters. With suppressed set, both are of suppressed jobs alone.
 func (f filter) queries(s *snapshot, suppressed bool) (all []inspect.Query, most int64, err error) {
 	for _, q := range s.survey.Queues {
 		if f.Queue != "" && f.Queue != q.Name {
@@ -215,7 +216,7 @@ func (f filter) queries(s *snapshot, suppressed bool) (all []inspect.Query, most
 
 var errNoneLeft = &pageError{http.StatusConflict, "There are no such jobs any more."}
 
-// groupOf is the group of dead jobs that an address names, or nil.
+// groupOf returns the group of dead jobs that a URL names, or nil.
 func groupOf(q url.Values) *inspect.Group {
 	if !q.Has("like") {
 		return nil
@@ -238,8 +239,8 @@ type operationRow struct {
 	Most                     int64
 	Error                    string
 	MayStop                  bool
-	Undo                     string // address; nothing while there is no way back
-	Beyond                   bool   // it was of too many jobs to be taken back
+	Undo                     string // URL; empty if it cannot be undone
+	Beyond                   bool   // it changed too many jobs to be undone
 }
 
 func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {

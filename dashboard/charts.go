@@ -2,26 +2,25 @@ package dashboard
 
 import "net/http"
 
-// charts are those of a queue, or of all queues together, over a span.
+// charts are the charts of a queue, or of all queues together, over a span.
 type charts struct {
 	Queue string // empty for all
 	Tabs  []chartTab
 	Span  string
-	Name  string // of the span, in words
-	Data  string // the address of what they show; empty for what is seen live
+	Name  string // the span in words
+	Data  string // URL of the data; empty for live data
 }
 
-// chartTab leads to the charts over another span.
+// chartTab links to the charts over another span.
 type chartTab struct {
 	Label, To string
 	Active    bool
 }
 
-// liveSpan is the name of the charts that show what the dashboard saw since it was
-// opened, look by look.
+// liveSpan is the name of the span that shows each look since the dashboard was opened.
 const liveSpan = "live"
 
-// chartsOf are the charts that a request asks for: an hour without a span.
+// chartsOf returns the charts that a request asks for; the default span is an hour.
 func chartsOf(r *http.Request, queue string) charts {
 	page := "./"
 	if queue != "" {

@@ -16,21 +16,21 @@ import (
 // Action is something that Config.Authorize permits or refuses.
 type Action string
 
-// What can be permitted. The verbs are those of inspect.Inspector.
+// The actions.
 const (
 	ActionPayload    Action = "payload"    // see payloads and results
-	ActionCancel     Action = "cancel"     // of jobs
-	ActionDelete     Action = "delete"     // of jobs
-	ActionRedrive    Action = "redrive"    // of dead jobs
-	ActionReschedule Action = "reschedule" // of jobs
-	ActionEdit       Action = "edit"       // change payloads; who cannot see them cannot do it
-	ActionSuppress   Action = "suppress"   // and unsuppress, of dead jobs
-	ActionPause      Action = "pause"      // and resume, of queues
-	ActionPolicy     Action = "policy"     // change a queue's rules
-	ActionRemove     Action = "remove"     // of empty queues
+	ActionCancel     Action = "cancel"     // cancel jobs
+	ActionDelete     Action = "delete"     // delete jobs
+	ActionRedrive    Action = "redrive"    // redrive dead jobs
+	ActionReschedule Action = "reschedule" // reschedule jobs
+	ActionEdit       Action = "edit"       // change payloads; needs ActionPayload too
+	ActionSuppress   Action = "suppress"   // suppress and unsuppress dead jobs
+	ActionPause      Action = "pause"      // pause and resume queues
+	ActionPolicy     Action = "policy"     // change the rules of queues
+	ActionRemove     Action = "remove"     // remove empty queues
 	ActionSchedule   Action = "schedule"   // pause, resume, run and delete schedules
 	ActionWorkflow   Action = "workflow"   // cancel, retry and delete workflows
-	ActionEnqueue    Action = "enqueue"    // copies of jobs
+	ActionEnqueue    Action = "enqueue"    // enqueue copies of jobs
 )
 
 // Actions lists all actions.
@@ -39,57 +39,55 @@ func Actions() []Action {
 		ActionPolicy, ActionRemove, ActionSchedule, ActionWorkflow, ActionEnqueue}
 }
 
-// Config is how a Handler works. The zero value shows everything but payloads
-// and results, and changes nothing.
+// Config configures a Handler. The zero value shows everything but payloads and
+// results, and permits no changes.
 type Config struct {
-	// Title is shown beside the name of the page: which store this is. Default
-	// "jobs".
+	// Title names the store and is shown beside the name of the page. Default "jobs".
 	Title string
 
-	// Prefix is the path below which the handler is mounted, if the mux leaves
-	// it in the request, such as "/admin/jobs". With http.StripPrefix, or at the
-	// root, it is empty.
+	// Prefix is the path of the handler, such as "/admin/jobs", if the mux leaves it in
+	// requests. With http.StripPrefix, or at the root, it is empty.
 	Prefix string
 
-	// Authorize says whether a request may take an action, and who it is, for
-	// the audit in the log. An error refuses, and its text is shown. It is also
-	// called to decide which buttons a page shows, so it must be quick and
-	// without effects. Nil refuses every action.
+	// Authorize returns who sends a request, for the audit log, or an error if they
+	// must not take the action; the page shows its text. It is also called to decide
+	// which buttons a page shows, so it must be quick and without side effects. Nil
+	// refuses every action.
 	Authorize func(r *http.Request, action Action) (who string, err error)
 
-	// Schedules, unless nil, are shown on pages of their own: those of the same
-	// store, from schedule.New. Their pages do not refresh themselves.
+	// Schedules, if set, get their own pages. They must be of the same store, from
+	// schedule.New. Their pages do not refresh themselves.
 	Schedules *schedule.Schedules
 
-	// Workflows, unless nil, is a client of the same store, whose workflows are
-	// shown on pages of their own. The list does not refresh itself.
+	// Workflows, if set, is a client of the same store, whose workflows get their own
+	// pages. The list does not refresh itself.
 	Workflows *jobs.Client
 
-	// Decode returns the plain payload of a job whose stored one is compressed
-	// or encrypted. It is called only where ActionPayload is permitted. Nil
-	// shows what is stored.
+	// Decode returns the plain payload of a job whose stored payload is compressed or
+	// encrypted. It is called only if ActionPayload is permitted. With nil, pages show
+	// the stored payload.
 	Decode func(ctx context.Context, job *jobs.Job) ([]byte, error)
 
-	// TraceURL is where the trace of a job can be seen: an http or https URL in
-	// which {trace} stands for the trace's ID. Empty shows the ID alone.
+	// TraceURL is the http or https URL of a job's trace, in which {trace} stands for
+	// the trace's ID. If it is empty, pages show only the ID.
 	TraceURL string
 
-	// Links are shown below the pages' names: to runbooks, logs, or the program
-	// that shows this page. None by default.
+	// Links are shown below the names of the pages, for example to runbooks or logs.
+	// None by default.
 	Links []Link
 
-	// Logger gets a line for every decision, permitted or refused, and for
-	// every payload that was shown: who, action, queue, IDs or filter, outcome;
-	// and warnings when the store does not answer. Default slog.Default().
+	// Logger gets a line for every decision, permitted or refused, and for every
+	// payload shown: who, action, queue, IDs or filter, outcome. It also gets warnings
+	// when the store does not answer. Default slog.Default().
 	Logger *slog.Logger
 
-	// Interval is the time between two looks at the store while a page is open.
-	// Default 2 seconds, at least 100 milliseconds.
+	// Interval is the time between two reads of the store's counters while a page is
+	// open. Default 2 seconds, at least 100 milliseconds.
 	Interval time.Duration
 }
 
-// Link is an address to go to from each page: an http or https URL, or a path,
-// which is relative to the dashboard's.
+// Link is a link on each page: an http or https URL, or a path relative to the
+// dashboard's.
 type Link struct{ Text, URL string }
 
 const (
@@ -98,7 +96,7 @@ const (
 	tracePlace      = "{trace}"
 )
 
-// check refuses what cannot work and sets defaults.
+// check returns an error for values that cannot work, and sets defaults.
 func (c *Config) check() error {
 	if c.Title == "" {
 		c.Title = "jobs"

@@ -12,27 +12,27 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// confirmPage asks, with the number of jobs, before a decision about many.
+// confirmPage asks for confirmation of a decision about many jobs, with their number.
 type confirmPage struct {
 	Verb    verb
 	About   string // the filter in words
-	Do      string // the address that carries it out
+	Do      string // URL that carries it out
 	Back    string
 	Rate    string // jobs per second, as typed
 	In      string
 	Count   int64
-	Exact   bool // Count is all of them; otherwise there are more
+	Exact   bool // Count is the number of all jobs; otherwise there are more
 	Most    int64
 	Grave   bool
-	Seconds int64 // that it takes at least, at its rate
-	Undo    bool  // it can be taken back
-	Beyond  bool  // it could be if it were of fewer jobs
+	Seconds int64 // shortest duration, at its rate
+	Undo    bool  // it can be undone
+	Beyond  bool  // it could be undone if it changed fewer jobs
 }
 
-// countTime is how long a user waits for the exact number.
+// countTime is how long counting may keep the user waiting.
 const countTime = 5 * time.Second
 
-// bulkOf is the decision that a request is about.
+// bulkOf is the bulk decision that a request asks for.
 type bulkOf struct {
 	verb    verb
 	who     string
@@ -43,10 +43,10 @@ type bulkOf struct {
 	group   *inspect.Group
 	about   string
 	queries []inspect.Query
-	most    int64 // of the states, by the counters
+	most    int64 // jobs in the states, by the counters
 }
 
-// readBulk checks what a request asks for.
+// readBulk parses and checks a request for a bulk decision.
 func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	v, ok := verbNamed(r.PostFormValue("verb"))
 	if !ok {
@@ -86,7 +86,7 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	return b, err
 }
 
-// selection returns what the decision is about in one queue. It calls seen with each job.
+// selection returns the decision's jobs in one queue. It calls seen with each job.
 func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query, seen func(*broker.Job)) inspect.Selection {
 	q.Suppressed = q.Suppressed || b.unsuppresses()
 	return i.Select(q).Where(func(j *broker.Job) bool {
@@ -98,13 +98,13 @@ func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query, seen func(*bro
 	})
 }
 
-// unsuppresses: then it is about suppressed jobs alone.
+// unsuppresses reports whether the decision is about suppressed jobs alone.
 func (b *bulkOf) unsuppresses() bool { return b.verb.Name == "unsuppress" }
 
-// narrow reports whether the counters do not have the number of its jobs.
+// narrow reports whether the decision is about fewer jobs than the counters count.
 func (b *bulkOf) narrow() bool { return b.filter.Narrow() || b.group != nil }
 
-// count counts the jobs that the decision is about, for at most countTime.
+// count counts the jobs of the decision, for at most countTime.
 func (b *bulkOf) count(ctx context.Context, i *inspect.Inspector) (n int64, exact bool, err error) {
 	if !b.narrow() {
 		return b.most, true, nil
@@ -124,7 +124,8 @@ func (b *bulkOf) count(ctx context.Context, i *inspect.Inspector) (n int64, exac
 	return n, true, nil
 }
 
-// confirm shows how many jobs a decision is about, and asks. It changes nothing.
+// confirm asks for confirmation of a decision and shows its number of jobs. It changes
+// nothing.
 func (h *Handler) confirm(w http.ResponseWriter, r *http.Request) error {
 	b, err := h.readBulk(r)
 	if err != nil {

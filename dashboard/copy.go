@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// copyJob enqueues a fresh job like the one in the address. The form names the ID of
-// the copy, so that a form that is sent twice enqueues one.
+// copyJob enqueues a copy of the job in the URL. The form names the ID of the copy, so
+// that a form sent twice enqueues one job.
 func (h *Handler) copyJob(w http.ResponseWriter, r *http.Request) error {
 	who, err := h.authorize(r, ActionEnqueue)
 	if err != nil {
@@ -27,7 +27,7 @@ func (h *Handler) copyJob(w http.ResponseWriter, r *http.Request) error {
 	}
 	if errors.Is(err, broker.ErrDuplicate) {
 		if _, found := h.inspector.Job(r.Context(), queue, fresh.String()); found == nil {
-			err = nil // this form was sent before
+			err = nil // the form was sent before
 		}
 	}
 	h.audit(who, "enqueue", err, "queue", queue, "copy of", id, "id", fresh.String())
@@ -40,5 +40,5 @@ func (h *Handler) copyJob(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// copyable reports whether a page offers a copy of a job.
+// copyable reports whether a page offers to copy a job.
 func copyable(j *broker.Job) bool { return j.Copyable() == nil && !broker.Reserved(j.Queue) }

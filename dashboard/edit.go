@@ -14,13 +14,12 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// Payloads are edited as JSON, whose blanks have no meaning: what a browser
-// makes of line ends does no harm, and what would turn a text around can be
-// written as an escape without becoming another text.
+// Payloads are edited as JSON, in which white space has no meaning: line ends that a
+// browser changes do no harm. Characters that change the direction of text are shown as
+// escapes, which mean the same.
 
-// editable is a job's payload as a text to be edited, or "" if it cannot be: it
-// is no JSON, too long for a form, stored elsewhere or in another form than it
-// is shown in.
+// editable returns a job's payload as text to edit, or "" if it cannot be edited: it is
+// not JSON, too long for a form, stored elsewhere, or shown decoded.
 func (h *Handler) editable(j *broker.Job) string {
 	if h.cfg.Decode != nil || j.PayloadRef != "" || j.Broken != nil || !j.State.Editable() ||
 		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !shallow(j.Payload) || !json.Valid(j.Payload) {
@@ -33,8 +32,8 @@ func (h *Handler) editable(j *broker.Job) string {
 	return escapeJSON(b.String())
 }
 
-// escapeJSON writes what does not print, or turns a text around, as the escapes
-// that JSON has for it. Outside of strings there is nothing of the kind.
+// escapeJSON replaces characters that do not print, or change the direction of text, by
+// JSON escapes. They occur only in strings.
 func escapeJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -52,8 +51,8 @@ func escapeJSON(s string) string {
 	return b.String()
 }
 
-// edit replaces a job's payload, and redrives it if it is asked to. The address
-// has the epoch at which the job was shown.
+// edit replaces a job's payload, and redrives the job on request. The URL has the epoch
+// at which the job was shown.
 func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	who, err := h.authorize(r, ActionEdit)
 	if err != nil {

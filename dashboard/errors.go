@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pageError is an answer that is not the page that was asked for.
+// pageError is an error with its own status and text.
 type pageError struct {
 	status int
 	text   string
@@ -18,7 +18,7 @@ func (e *pageError) Error() string { return e.text }
 
 var errReadOnly = &pageError{http.StatusForbidden, "This dashboard is read-only."}
 
-// describe says what an error means, in the words of the page.
+// describe returns the status and the text for an error.
 func describe(err error) (status int, text string) {
 	var page *pageError
 	var call *broker.Error
@@ -59,8 +59,8 @@ func hinted(err error) string {
 	return ""
 }
 
-// fail answers with an error: as a page, or to a page that is kept up to date
-// with its status alone, which leaves there what it shows.
+// fail answers with an error page. To a refresh it sends only the status, so that the
+// page keeps what it shows.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := describe(err)
 	if status >= 500 && !errors.Is(err, errClosed) {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// A page that does not take what it is sent within slowClient is dropped.
+	// A client that does not read an event within slowClient is disconnected.
 	slowClient = 10 * time.Second
-	// streamSpan is how long a page listens before it has to ask again, and is
-	// authorized again by what stands before the handler.
+	// streamSpan is how long a page listens before it must ask again, so that the
+	// application's authentication is applied again.
 	streamSpan = 10 * time.Minute
 )
 
-// events sends a page each new snapshot, as server-sent events.
+// events sends a tick for each new snapshot, as server-sent events.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
@@ -26,7 +26,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps it for itself
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers the events
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) error {
 		if err := out.SetWriteDeadline(time.Now().Add(slowClient)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -48,7 +48,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 		case <-news:
 			s := h.poller.last()
 			if send("id: %d\nevent: tick\ndata: %s\n\n", s.seq, s.message) != nil {
-				return nil // it is gone, or slow
+				return nil // the client is gone, or slow
 			}
 		case <-end.C:
 			return nil

@@ -11,21 +11,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// filter is what jobs are searched by. It is a page's address: reloading,
-// going back, and sending the address to another person show the same.
+// filter is what jobs are searched by. It is kept in the page's URL, so that reloading,
+// going back, and sharing the URL show the same.
 type filter struct {
 	Queue, State, Type, Key, Error, Reason, Worker, ID string
 
 	Header      string // "name", or "name=value"
 	Correlation string
-	Order, Sort string // of the search: "oldest"; of the page: a column, with - for the other way round
+	Order, Sort string // Order of the search: "oldest" or empty; Sort of the page: a column, with - for descending
 
 	Older, Newer string // time spans
 	Suppressed   bool
-	At, Cursor   string // where the page begins: queue, and the store's cursor in it
+	At, Cursor   string // start of the page: a queue, and the store's cursor in it
 }
 
-// anyState stands for all states, where a key or a worker selects.
+// anyState selects all states, for searches by a key or a worker.
 const anyState = "any"
 
 func readFilter(q url.Values) filter {
@@ -35,7 +35,7 @@ func readFilter(q url.Values) filter {
 		Suppressed: q.Get("suppressed") != "", At: q.Get("at"), Cursor: q.Get("cursor")}
 }
 
-// link is the address of a page with this filter.
+// link returns the URL of a page with this filter.
 func (f filter) link(page string) string {
 	suppressed := ""
 	if f.Suppressed {
@@ -46,22 +46,23 @@ func (f filter) link(page string) string {
 		"id", f.ID, "older", f.Older, "newer", f.Newer, "suppressed", suppressed, "at", f.At, "cursor", f.Cursor)
 }
 
-// First is the filter at its first page.
+// First returns the filter at its first page.
 func (f filter) First() filter {
 	f.At, f.Cursor = "", ""
 	return f
 }
 
-// Link is the address of this page of the search.
+// Link returns the URL of this page of the search.
 func (f filter) Link() string { return f.link("jobs") }
 
-// Act is the address for decisions about checked rows of this page.
+// Act returns the URL for decisions about checked rows of this page.
 func (f filter) Act() string { return f.link("act") }
 
-// Confirm is the address that asks for a decision about all that it selects.
+// Confirm returns the URL that asks for confirmation of a decision about all selected
+// jobs.
 func (f filter) Confirm() string { return f.link("confirm") }
 
-// In is the filter for another state, at its first page.
+// In returns the URL of the filter with another state, at its first page.
 func (f filter) In(state string) string {
 	f = f.First()
 	f.State, f.ID = state, ""
@@ -71,13 +72,14 @@ func (f filter) In(state string) string {
 	return f.link("jobs")
 }
 
-// Narrow reports whether the filter is for less than a state of a queue.
+// Narrow reports whether the filter selects fewer jobs than a state of a queue has.
 func (f filter) Narrow() bool {
 	return f.Type != "" || f.Key != "" || f.Error != "" || f.Reason != "" || f.Worker != "" || f.Older != "" || f.Newer != "" ||
 		f.Header != "" || f.Correlation != ""
 }
 
-// keeps reports whether a job that the store found has what stores do not filter by.
+// keeps reports whether a job that the store found passes the filters that stores do
+// not have.
 func (f filter) keeps(j *broker.Job) bool {
 	if f.Correlation != "" && j.CorrelationID != f.Correlation {
 		return false
@@ -90,27 +92,27 @@ func (f filter) keeps(j *broker.Job) bool {
 	return ok && (!valued || has == strings.TrimSpace(value))
 }
 
-// newest reports whether the search begins with what ended last. Stores do that for
-// ended jobs, but not for those of a key or a worker.
+// newest reports whether the search begins with the job that ended last. Stores can do
+// that for ended jobs, but not for those of a key or a worker.
 func (f filter) newest(q inspect.Query) bool {
 	return q.State.Final() && f.Order != "oldest" && q.Key == "" && q.Worker == "" && len(q.IDs) == 0
 }
 
-// InQueue is the filter for one queue, at its first page.
+// InQueue returns the URL of the filter with one queue, at its first page.
 func (f filter) InQueue(name string) string {
 	f = f.First()
 	f.Queue = name
 	return f.link("jobs")
 }
 
-// Ordered is the filter the other way round, at its first page.
+// Ordered returns the URL of the filter with an order, at its first page.
 func (f filter) Ordered(order string) string {
 	f = f.First()
 	f.Order = order
 	return f.link("jobs")
 }
 
-// Words says what a filter selects.
+// Words returns what a filter selects, in words.
 func (f filter) Words() string {
 	words := f.State + " jobs"
 	for _, part := range details("queue", f.Queue, "type", f.Type, "key", f.Key, "error with", f.Error, "reason", f.Reason,
@@ -120,7 +122,8 @@ func (f filter) Words() string {
 	return words
 }
 
-// query is the filter for the store, at its time now, but for the queue.
+// query returns the store's query for the filter at the store's time now, without a
+// queue.
 func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	q = inspect.Query{Type: f.Type, Key: f.Key, Worker: f.Worker, ErrorText: f.Error, Suppressed: f.Suppressed, NoPayload: true}
 	switch {
@@ -155,7 +158,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	return q, nil
 }
 
-// reasons lists why a job can be dead.
+// reasons returns the reasons for which jobs die.
 func reasons() (all []string) {
 	for r := broker.ReasonRetries; r <= broker.ReasonUndecodable; r++ {
 		all = append(all, r.String())

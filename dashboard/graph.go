@@ -11,37 +11,37 @@ import (
 
 // Sizes of a drawn workflow, in pixels at a zoom of 100 %.
 const (
-	boxWidth, boxHeight = 170, 36 // a name of some 20 letters, and the state below it
+	boxWidth, boxHeight = 170, 36 // fits a name of some 20 letters, and the state below it
 	boxBelow, boxBeside = 10, 20  // between the boxes of a level
-	levelGap            = 80      // between levels: room for the lines
+	levelGap            = 80      // between levels, with space for the lines
 	graphEdge           = 12
 
-	// A longer level goes on in a column beside: so 1,000 nodes side by side
-	// fit on a screen at 25 %.
+	// A longer level continues in another column, so that 1,000 nodes side by side fit
+	// on a screen at 25 %.
 	maxRows = 40
-	// More is not drawn: each refresh would send about a megabyte.
+	// Larger workflows are not drawn: each refresh would send about a megabyte.
 	maxBoxes, maxLines = 2000, 5000
 )
 
-// drawing is a workflow as boxes and lines.
+// drawing is a workflow drawn as boxes and lines.
 type drawing struct {
 	Width, Height int
-	Boxes         []box // as the nodes are ordered
+	Boxes         []box // in the order of the nodes
 	Lines         []graphLine
 }
 
 type box struct {
 	*workflow.NodeInfo
-	X, Y int    // of its upper left corner
-	To   string // address of its job or workflow
+	X, Y int    // upper left corner
+	To   string // URL of its job or workflow
 }
 
 // graphLine goes from the right of a node to the left of one that comes after it.
 type graphLine struct{ X1, Y1, X2, Y2 int }
 
-// layOut gives each level a column, or several if it is long. Nodes of a level
-// are ordered by where those before them are, on average. Each node comes after
-// those before it.
+// layOut gives each level a column, or several if it is long. It orders the nodes of a
+// level by the average position of their predecessors. nodes must be in topological
+// order.
 func layOut(nodes []workflow.NodeInfo) drawing {
 	index := make(map[string]int, len(nodes))
 	before := make([][]int, len(nodes))
@@ -66,7 +66,7 @@ func layOut(nodes []workflow.NodeInfo) drawing {
 	}
 
 	d := drawing{Boxes: make([]box, len(nodes)), Height: 2*graphEdge + tallest*(boxHeight+boxBelow) - boxBelow}
-	place := make([]float64, len(nodes)) // in its level, from 0 at the top to 1; first that of the nodes before it
+	place := make([]float64, len(nodes)) // position in its level, from 0 at the top to 1; at first that of its predecessors
 	x := graphEdge
 	for _, level := range levels {
 		for _, i := range level {
@@ -92,7 +92,8 @@ func layOut(nodes []workflow.NodeInfo) drawing {
 	return d
 }
 
-// Path is all lines, for one element: thousands would be slow to refresh.
+// Path returns all lines as one SVG path: thousands of elements would be slow to
+// refresh.
 func (d drawing) Path() string {
 	var path strings.Builder
 	for _, l := range d.Lines {
@@ -106,7 +107,7 @@ func (d drawing) Path() string {
 type workflowGraph struct {
 	drawing
 	TooLarge                        bool
-	Nodes, Links                    int // of the workflow
+	Nodes, Links                    int // in the whole workflow
 	MaxNodes, MaxLinks              int
 	BoxWidth, BoxHeight             int
 	Zoom, ScaledWidth, ScaledHeight int // in percent, and pixels
@@ -119,11 +120,11 @@ type zoomLink struct {
 	Active  bool
 }
 
-// The zooms in percent. Boxes have names and states from 100 on, names at 50,
-// and nothing at 25.
+// The zooms in percent. Boxes show name and state from 100 on, the name at 50, and
+// nothing at 25.
 var zooms = []int{25, 50, 100, 200}
 
-// usualZoom is the largest that lets some screens hold so many nodes.
+// usualZoom returns the largest zoom at which so many nodes fit on a few screens.
 func usualZoom(nodes int) int {
 	switch {
 	case nodes <= 60:
@@ -134,7 +135,7 @@ func usualZoom(nodes int) int {
 	return 25
 }
 
-// graphOf draws a workflow at a zoom; 0 means the usual one.
+// graphOf returns the drawing of a workflow at a zoom; 0 means usualZoom.
 func graphOf(info *workflow.Info, zoom int) *workflowGraph {
 	g := &workflowGraph{Nodes: len(info.Nodes), MaxNodes: maxBoxes, MaxLinks: maxLines, BoxWidth: boxWidth, BoxHeight: boxHeight,
 		Zoom: cmp.Or(zoom, usualZoom(len(info.Nodes)))}

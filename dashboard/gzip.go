@@ -8,26 +8,25 @@ import (
 	"sync"
 )
 
-// zipped compresses an answer with gzip, which the standard library has; brotli would
-// need a library, for some tenths less of pages that are small already. Events are not
-// compressed, since each is to arrive at once; nor are payloads: from the size of an
-// answer in which a secret and a text of somebody else's stand together, who sees the
-// wire could guess the secret.
+// zipped compresses a response with gzip, which the standard library has. Brotli would
+// need a dependency and make small pages little smaller. Events are not compressed,
+// because each must arrive at once. Payloads are not either: the size of a response
+// with both a secret and an attacker's text would reveal the secret to an eavesdropper.
 type zipped struct {
 	http.ResponseWriter
 	begun bool
-	to    *gzip.Writer // nil while nothing, or as it is
+	to    *gzip.Writer // nil if nothing was written yet, or without compression
 }
 
 var zippers = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed) // made for each request
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed) // created for requests
 	if err != nil {
 		panic(err) // the level is a constant
 	}
 	return w
 }}
 
-// acceptsGzip reports whether a request takes an answer in gzip.
+// acceptsGzip reports whether a request accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -39,7 +38,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// maySqueeze reports whether the answer to a request may be compressed.
+// maySqueeze reports whether the response to a request may be compressed.
 func maySqueeze(r *http.Request, page string) bool {
 	return r.Method == http.MethodGet && acceptsGzip(r) && r.Header.Get("Range") == "" &&
 		page != "events" && page != "payload" && !r.URL.Query().Has("show")
@@ -52,7 +51,7 @@ func (z *zipped) WriteHeader(status int) {
 	z.ResponseWriter.WriteHeader(status)
 }
 
-// begin decides, once the header is known.
+// begin decides whether to compress, once the header is known.
 func (z *zipped) begin(status int) {
 	z.begun = true
 	h := z.Header()
@@ -78,12 +77,12 @@ func (z *zipped) Write(p []byte) (int, error) {
 	return z.to.Write(p)
 }
 
-// Unwrap lets the answer be controlled.
+// Unwrap lets http.ResponseController reach the response.
 func (z *zipped) Unwrap() http.ResponseWriter { return z.ResponseWriter }
 
 func (z *zipped) end() {
 	if z.to != nil {
-		_ = z.to.Close() // it fails only when nobody listens any more
+		_ = z.to.Close() // it fails only if the client is gone
 		zippers.Put(z.to)
 		z.to = nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
-// Handler serves the dashboard. It may serve any number of requests at once.
+// Handler serves the dashboard. It is safe for concurrent use.
 type Handler struct {
 	inspector   *inspect.Inspector
 	cfg         Config
@@ -29,7 +29,7 @@ type Handler struct {
 	bulk        bulkWork
 	notices     notices
 	pasts       pasts
-	allTime     time.Duration // the constant, but in tests
+	allTime     time.Duration // tests change it
 
 	closing context.Context
 	close   context.CancelFunc
@@ -38,8 +38,8 @@ type Handler struct {
 
 var errClosed = errors.New("the dashboard was closed")
 
-// New makes the dashboard of the store that i inspects. Close it when it is no
-// longer served, before the broker.
+// New returns the dashboard of the store that i inspects. Close it before the broker,
+// when it is no longer served.
 func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	if i == nil {
 		return nil, broker.Invalid("inspector", "is nil; make one with inspect.New")
@@ -90,19 +90,18 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close ends open pages' streams and running bulk operations, and returns when
-// they have ended; the store keeps what was done so far. Afterwards every
-// request is refused. Closing again does nothing.
+// Close ends the event streams of open pages and running bulk operations, and returns
+// when they have ended; what they did so far stays done. Afterwards every request is
+// refused. Closing again does nothing.
 func (h *Handler) Close() error {
-	h.poller.mu.Lock() // so that nothing begins between the two
+	h.poller.mu.Lock() // so that nothing begins between the next two lines
 	h.close()
 	h.poller.mu.Unlock()
 	h.wg.Wait()
 	return nil
 }
 
-// goWhileOpen runs f beside the requests, unless the handler is closed. Close
-// waits for it.
+// goWhileOpen runs f in a goroutine, unless the handler is closed. Close waits for it.
 func (h *Handler) goWhileOpen(f func()) bool {
 	h.poller.mu.Lock()
 	defer h.poller.mu.Unlock()
@@ -113,7 +112,7 @@ func (h *Handler) goWhileOpen(f func()) bool {
 	return true
 }
 
-// contentPolicy lets a page load what the handler serves, and nothing else.
+// contentPolicy lets a page load only what the handler serves.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
@@ -130,8 +129,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	name, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
-	if ok && name == "" { // without the slash on which its links rest
-		asked, _, _ := strings.Cut(r.RequestURI, "?") // a prefix that was stripped is still there
+	if ok && name == "" { // without the final slash, which relative links need
+		asked, _, _ := strings.Cut(r.RequestURI, "?") // RequestURI still has a stripped prefix
 		redirect(w, "./"+path.Base(asked)+"/", r.URL.RawQuery)
 		return
 	}
@@ -157,7 +156,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = serveStatic(w, r, strings.TrimPrefix(name, "static/"))
 	case h.get[name] != nil:
 		err = h.get[name](w, r)
-	case strings.Contains(name, "/"): // where a page's relative links, also to its styles, lead nowhere
+	case strings.Contains(name, "/"): // relative links of such a page would be broken
 		http.Error(w, "There is no such page. Pages of the dashboard are directly below its path.", http.StatusNotFound)
 		return
 	default:
@@ -168,8 +167,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redirect sends to an address relative to the request's, which works under
-// any prefix.
+// redirect redirects to a URL relative to the request's, which works under any prefix.
 func redirect(w http.ResponseWriter, to, query string) {
 	if query != "" {
 		to += "?" + query
@@ -178,7 +176,7 @@ func redirect(w http.ResponseWriter, to, query string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// maxForm bounds what is posted: the checked rows of a page.
+// maxForm limits the size of a form: enough for the checked rows of a page.
 const maxForm = 1 << 20
 
 func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) error {
@@ -200,7 +198,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) er
 	return action(w, r)
 }
 
-// authorize asks the host whether a request may take an action.
+// authorize asks the application whether a request may take an action.
 func (h *Handler) authorize(r *http.Request, action Action) (who string, err error) {
 	if h.cfg.Authorize == nil {
 		return "", errReadOnly
@@ -213,7 +211,7 @@ func (h *Handler) authorize(r *http.Request, action Action) (who string, err err
 	return who, nil
 }
 
-// may reports whether a request may take an action, to show its button.
+// may reports whether a page shows the button of an action.
 func (h *Handler) may(r *http.Request, action Action) bool {
 	if h.cfg.Authorize == nil {
 		return false
@@ -222,7 +220,7 @@ func (h *Handler) may(r *http.Request, action Action) bool {
 	return err == nil
 }
 
-// ask calls Authorize; when that fails, nothing is permitted.
+// ask calls Authorize; if it is nil or panics, nothing is permitted.
 func (h *Handler) ask(r *http.Request, action Action) (who string, err error) {
 	failed := guard.Call(func() {
 		who, err = h.cfg.Authorize(r, action)

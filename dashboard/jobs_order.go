@@ -11,10 +11,11 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// maxMerged is of how many queues the newest jobs are shown in one list: a call each.
+// maxMerged is the number of queues above which a list does not merge their newest
+// jobs: each queue takes a call.
 const maxMerged = pageFinds
 
-// holding are the queues that have jobs of a state, suppressed ones too.
+// holding returns the queues that have jobs in a state, including suppressed ones.
 func holding(s *snapshot, state broker.State) (names []string) {
 	for _, q := range s.survey.Queues {
 		if q.Counts[state] > 0 {
@@ -24,8 +25,8 @@ func holding(s *snapshot, state broker.State) (names []string) {
 	return names
 }
 
-// newestOf shows the newest jobs of several queues in one list. It has no next page:
-// a store goes on in one queue alone.
+// newestOf returns the newest jobs of several queues as one list. It has no next page:
+// a store's cursor is for one queue.
 func (h *Handler) newestOf(ctx context.Context, s *snapshot, f filter, q inspect.Query, queues []string) (l listing, err error) {
 	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, ""
 	more := make(map[string]bool)
@@ -59,12 +60,12 @@ func (h *Handler) newestOf(ctx context.Context, s *snapshot, f filter, q inspect
 	return l, nil
 }
 
-// kept are the jobs that have what the store does not filter by.
+// kept returns the jobs that pass the filters that stores do not have.
 func kept(found []broker.Job, f filter) []broker.Job {
 	return slices.DeleteFunc(found, func(j broker.Job) bool { return !f.keeps(&j) })
 }
 
-// sortHead is the head of a column that rows can be sorted by.
+// sortHead is the head of a sortable column.
 type sortHead struct {
 	Label, To, Aria string
 	Number          bool
@@ -73,7 +74,7 @@ type sortHead struct {
 var sortColumns = []struct{ name, label string }{{"id", "Job"}, {"type", "Type"}, {"queue", "Queue"}, {"state", "State"},
 	{"failures", "Failures"}, {"time", ""}, {"key", "Key"}, {"error", "Last error"}}
 
-// sortHeads are the heads of the table of jobs.
+// sortHeads returns the heads of the table of jobs.
 func sortHeads(f filter) (heads []sortHead) {
 	for _, c := range sortColumns {
 		head := sortHead{Label: c.label, Aria: "none", Number: c.name == "failures" || c.name == "time"}
@@ -93,8 +94,8 @@ func sortHeads(f filter) (heads []sortHead) {
 	return heads
 }
 
-// sorted are the rows of a page by a column; as they were found without one. Answers
-// are shared by pages, so they are not changed.
+// sorted returns the rows of a page sorted by a column, or in their order if by is
+// empty. Pages share rows, so it does not change them.
 func sorted(rows []broker.Job, by string, timeOf func(*broker.Job) time.Time) []broker.Job {
 	column, down := strings.CutPrefix(by, "-")
 	compare := map[string]func(a, b *broker.Job) int{

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// notice is what a page says once about a decision.
+// notice is a message that a page shows once after a decision.
 type notice struct {
 	Text  string
 	Wrong bool
 	id    string
-	undo  *undo // nil when it cannot be taken back
+	undo  *undo // nil if the decision cannot be undone
 }
 
-// Undo is the address that takes the decision back, or nothing.
+// Undo returns the URL that undoes the decision, or "".
 func (n *notice) Undo() string {
 	if n.undo == nil {
 		return ""
@@ -23,7 +23,7 @@ func (n *notice) Undo() string {
 	return link("undo", "of", n.id)
 }
 
-// notices remembers the newest, which addresses name after a decision.
+// notices keeps the newest notices; the URL after a decision names one.
 type notices struct {
 	mu  sync.Mutex
 	all []notice
@@ -31,12 +31,12 @@ type notices struct {
 
 const (
 	keptNotices = 200
-	keptUndos   = 20 // of them: an undo holds what the jobs were
+	keptUndos   = 20 // notices with an undo, which holds the former jobs
 )
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
-// way keeps the way back from a bulk operation, and returns the name for it.
+// way keeps the undo of a bulk operation, and returns its ID.
 func (n *notices) way(u *undo) string { return n.put(notice{undo: u}) }
 
 func (n *notices) put(added notice) string {
@@ -62,7 +62,7 @@ func (n *notices) get(id string) *notice {
 	return nil
 }
 
-// take hands out the way back of a notice, once.
+// take returns the undo of a notice, once.
 func (n *notices) take(id string) (u *undo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *notices) take(id string) (u *undo) {
 	return u
 }
 
-// audit writes a line about a decision. It never holds a payload.
+// audit logs a decision. The line never has a payload.
 func (h *Handler) audit(who, verb string, err error, about ...any) {
 	args := append([]any{"who", who, "action", verb}, about...)
 	if err != nil {

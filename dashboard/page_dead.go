@@ -16,39 +16,39 @@ import (
 type deadPage struct {
 	Filter     filter
 	Queues     []string
-	Total      int64 // dead jobs by the counters, but for suppressed ones
+	Total      int64 // dead jobs by the counters, without suppressed ones
 	Suppressed int64
 	Groups     []group
-	Smaller    int // groups that are not shown
+	Smaller    int // number of groups not shown
 	Examined   int
 	Since      time.Time // the first death in the sample
-	All        string    // address of the page that examines all, within a time
-	Whole      bool      // this is that page
-	Next       string    // address of the next sample
+	All        string    // URL of the page that examines all dead jobs, for a limited time
+	Whole      bool      // this page examines all dead jobs
+	Next       string    // URL of the next sample
 	Later      bool      // this is not the first sample
-	Rest       []string  // queues that have more than was looked at, when it is of several
+	Rest       []string  // of several queues: those with dead jobs that were not examined
 	Verbs      []verb
 	Now        time.Time
 }
 
-// group is dead jobs of one type and with errors alike.
+// group is dead jobs of one type with similar errors.
 type group struct {
 	inspect.Group
 	Share float64 // of the sample, in percent
 	Bars  []deathBar
 }
 
-// deathBar is how many of a group died in a part of the time from the first death on
-// the page until now, in percent of the group's highest bar.
+// deathBar is how many jobs of a group died in a part of the time from the first death
+// on the page until now, in percent of the group's highest bar.
 type deathBar struct {
 	At   int
 	High float64
 }
 
-// Top is where the bar begins.
+// Top returns where the bar begins.
 func (b deathBar) Top() float64 { return 100 - b.High }
 
-// Examined64 is Examined in the type of the counters.
+// Examined64 returns Examined in the type of the counters.
 func (p *deadPage) Examined64() int64 { return int64(p.Examined) }
 
 const (
@@ -56,14 +56,14 @@ const (
 	sampleRecords = 500
 	sampleQueues  = 40 // in one sample: a call or two each
 	leastRecords  = sampleFinds * sampleRecords / sampleQueues
-	deathParts    = 60 // of the time that the bars of a group show
-	maxGroups     = 50 // that are shown: errors that are all different make a group each
+	deathParts    = 60 // number of bars of a group
+	maxGroups     = 50 // shown at most, because errors that all differ make a group each
 	allTime       = 5 * time.Second
-	allRecords    = 1000 // in one call, of those that look at all
+	allRecords    = 1000 // in one call, if all are examined
 )
 
-// Link is the address of an action about all dead jobs of the group, also
-// those beyond the sample.
+// Link returns the URL of an action on all dead jobs of the group, even those outside
+// the sample.
 func (g group) Link(f filter) string {
 	q := url.Values{"state": {broker.StateDead.String()}, "of-type": {g.Type}, "like": {g.Fingerprint}}
 	for name, value := range map[string]string{"queue": f.Queue, "type": f.Type, "error": f.Error} {
@@ -111,8 +111,8 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "dead", v, http.StatusOK)
 }
 
-// sample examines a bounded number of dead jobs, from where the page begins,
-// and groups them.
+// sample examines a bounded number of dead jobs, from the start of the page, and groups
+// them.
 func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
 	if several := p.dying(s); len(several) > 1 && p.Filter.At == "" {
 		return h.sampleInTurn(ctx, several, q, p)
@@ -153,7 +153,7 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 	return nil
 }
 
-// dying are the queues that have dead jobs for the page.
+// dying returns the queues that have dead jobs for the page.
 func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
 	for _, info := range s.survey.Queues {
 		if info.Listed(broker.StateDead) > 0 && (p.Filter.Queue == "" || p.Filter.Queue == info.Name) {
@@ -163,9 +163,9 @@ func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
 	return queues
 }
 
-// sampleInTurn examines as many records of several queues, the newest of each in turn,
-// so that one queue with many does not hide what dies in the others. Where there are
-// too many queues it takes those with the most dead jobs.
+// sampleInTurn examines the same number of records, taking the newest of each queue in
+// turn, so that a queue with many dead jobs does not hide the others. If there are too
+// many queues, it takes those with the most dead jobs.
 func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, q inspect.Query, p *deadPage) error {
 	slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int {
 		return cmp.Compare(b.Listed(broker.StateDead), a.Listed(broker.StateDead))
@@ -199,7 +199,7 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 	for _, one := range left {
 		p.Rest = append(p.Rest, one.Queue)
 	}
-	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the field above the list has them all
+	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the choice of queues above the list has all
 	p.finish(&groups)
 	return nil
 }
@@ -239,7 +239,7 @@ func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p
 	return nil
 }
 
-// finish puts the groups on the page, the largest first.
+// finish adds the groups to the page, the largest first.
 func (p *deadPage) finish(groups *inspect.Groups) {
 	p.Examined = groups.Looked
 	list := groups.List()
@@ -255,7 +255,7 @@ func (p *deadPage) finish(groups *inspect.Groups) {
 		most := slices.Max(deaths)
 		for at, n := range deaths {
 			if n > 0 {
-				one.Bars = append(one.Bars, deathBar{at, max(8, 100*float64(n)/float64(most))}) // one job stays visible
+				one.Bars = append(one.Bars, deathBar{at, max(8, 100*float64(n)/float64(most))}) // one job must stay visible
 			}
 		}
 		p.Groups = append(p.Groups, one)

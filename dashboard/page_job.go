@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// jobPage is all that is known of one job.
+// jobPage shows one job.
 type jobPage struct {
 	Job       *broker.Job
 	Now       time.Time
@@ -30,17 +30,17 @@ type jobPage struct {
 	Payload   *shownBytes
 	Result    *shownBytes
 	Progress  broker.Progress
-	See, Hide string // addresses with and without payload
+	See, Hide string // URLs of the page with and without payload
 	Download  string
-	Edit      string // the payload as a text to be edited; empty if it cannot be
+	Edit      string // the payload as text to edit; empty if it cannot be edited
 	EditTo    string
-	Redrive   bool   // it can be redriven then
-	CopyAs    string // the ID of a copy; empty if none can be enqueued
+	Redrive   bool   // it can be redriven after the edit
+	CopyAs    string // the ID for a copy; empty if the job cannot be copied
 }
 
 type header struct{ Name, Value string }
 
-// event is a step in the life of a job. Kind is a state, or "error".
+// event is an event in the life of a job. Kind is a state, or "error".
 type event struct {
 	At    time.Time
 	Kind  string
@@ -48,7 +48,7 @@ type event struct {
 	Lines []detail
 	Error string
 	Stack string
-	Still bool // it goes on, or has yet to come
+	Still bool // it is not over, or has yet to come
 }
 
 type detail struct{ Name, Value string }
@@ -67,7 +67,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 		at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == queue })
 		if err == nil && at >= 0 && len(page.Jobs) > 0 {
 			info := s.survey.Queues[at]
-			info.Now = page.Now // the job is seen as of then
+			info.Now = page.Now // the page's time is that of the job
 			l.Evidence, err = h.inspector.EvidenceIn(r.Context(), &page.Jobs[0], info)
 		}
 		return l, err
@@ -108,8 +108,8 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "job", v, http.StatusOK)
 }
 
-// life is what is known to have happened to a job, oldest first. A retry
-// leaves an error; a lease that was given back leaves a count alone.
+// life returns the known events of a job, oldest first. A retry leaves an error; a
+// released lease leaves only a count.
 func life(j *broker.Job, now time.Time) (all []event) {
 	all = append(all, event{At: j.CreatedAt, Kind: "enqueued", Title: "Enqueued", Lines: details(
 		"by", j.Source, "priority", priorityNames[j.Priority], "partition key", j.Key)})
@@ -151,7 +151,7 @@ func life(j *broker.Job, now time.Time) (all []event) {
 
 var priorityNames = map[jobs.Priority]string{1: "urgent", 2: "normal", 3: "low", 4: "bulk"}
 
-// details are pairs of a name and a value; those without a value are left out.
+// details returns pairs of a name and a value, without those whose value is empty.
 func details(pairs ...string) (all []detail) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -161,7 +161,7 @@ func details(pairs ...string) (all []detail) {
 	return all
 }
 
-// Facts are a job's settings and counts.
+// Facts returns a job's settings and counts.
 func (p jobPage) Facts() []detail {
 	j := p.Job
 	spanOf := func(d time.Duration, zero string) string {
@@ -194,7 +194,7 @@ func (p jobPage) Facts() []detail {
 	)
 }
 
-// stepsDone names the steps that are not done again.
+// stepsDone returns the names of the steps that are done and will not run again.
 func stepsDone(k *broker.Kept) string {
 	if k == nil {
 		return ""
@@ -227,7 +227,7 @@ func clockOrNone(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// traceID is the trace that a job belongs to, by W3C trace context.
+// traceID returns the ID of the job's trace, from its W3C trace context.
 func traceID(headers map[string]string) string {
 	parts := strings.Split(headers["traceparent"], "-")
 	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {

@@ -16,20 +16,20 @@ type jobsPage struct {
 	States  []stateTab
 	Reasons []string
 	Queues  []string // to choose from
-	Problem string   // with the filter
+	Problem string   // what is wrong with the filter
 	listing
-	Next string // address of the page after this one
-	Turn string // address of the search the other way round; empty if it has one order
-	Down bool   // it begins with the newest
+	Next string // URL of the next page
+	Turn string // URL of the search in the opposite order; empty if there is only one order
+	Down bool   // the list begins with the newest
 	Most int64  // jobs that match, by the counters; -1 if the counters cannot say
 	Copy bool
 	Sort []sortHead
-	Bulk []verb // that can be done with what the filter selects
-	Rows []verb // that can be done with the checked rows
-	When string // what the time in the table is
+	Bulk []verb // possible for all jobs that the filter selects
+	Rows []verb // possible for the checked rows
+	When string // the meaning of the time in the table
 }
 
-// stateTab leads to the jobs of a state.
+// stateTab links to the jobs in a state.
 type stateTab struct {
 	State  broker.State
 	Count  int64
@@ -37,20 +37,20 @@ type stateTab struct {
 	Active bool
 }
 
-// listing is one page of jobs, and how much was looked at for it.
+// listing is one page of jobs, and how much was examined for it.
 type listing struct {
 	Now      time.Time // of the store
 	Jobs     []broker.Job
-	Evidence inspect.Evidence // of the one job of a page
+	Evidence inspect.Evidence // of the job, if the page shows one
 	Examined int              // at most
-	Looked   int              // queues that were looked into
-	Others   []string         // queues that have more, when the page is the newest of several
+	Looked   int              // queues examined
+	Others   []string         // if the page merges several queues: those with more jobs
 	at       string
-	cursor   string // goes on in queue at; both empty at the end
+	cursor   string // continues in queue at; both are empty at the end
 }
 
-// A page shows about pageRows jobs, and examines at most pageFinds times
-// pageRecords records to find them.
+// A page shows about pageRows jobs. To find them it examines at most pageFinds times
+// pageRecords records.
 const (
 	pageRows    = 50
 	pageRecords = 100
@@ -131,7 +131,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "jobs", v, http.StatusOK)
 }
 
-// emptyWords say that there are no jobs of a state.
+// emptyWords are the texts for a state without jobs.
 var emptyWords = map[broker.State]string{
 	broker.StatePending:   "No job is waiting to run",
 	broker.StateScheduled: "No job is scheduled for later",
@@ -143,7 +143,8 @@ var emptyWords = map[broker.State]string{
 	broker.StateWaiting:   "No job is held",
 }
 
-// Empty says that there are no jobs, where no filter asks for some of them.
+// Empty returns the text for a page without jobs, unless a filter may have excluded
+// them.
 func (p jobsPage) Empty() string {
 	said := "There are no jobs"
 	for state, words := range emptyWords {
@@ -157,8 +158,8 @@ func (p jobsPage) Empty() string {
 	return said + "."
 }
 
-// search looks for jobs in one queue after the other, from where the page
-// begins, until it has enough of them or has examined enough.
+// search searches one queue after the other, from the start of the page, until it has
+// found enough jobs or examined enough records.
 func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Query) (l listing, err error) {
 	if f.ID != "" {
 		q = inspect.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
@@ -174,7 +175,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			continue
 		}
 		if q.State != broker.StateNone && info.Counts[q.State] == 0 && f.Queue == "" && info.Name != f.At {
-			continue // by its counters there are none
+			continue // the counters say that there are none
 		}
 		if info.Name != f.At {
 			q.Cursor = ""
@@ -208,7 +209,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 	return l, nil
 }
 
-// lookup finds a job by the beginning of its ID, which reads many.
+// lookup finds a job by the beginning of its ID, which means reading many jobs.
 func (h *Handler) lookup(ctx context.Context, l listing, f filter) (listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -225,7 +226,7 @@ func (h *Handler) lookup(ctx context.Context, l listing, f filter) (listing, err
 	return l, err
 }
 
-// whenOf says what the time of a job is, by its state.
+// whenOf returns the meaning of a job's time in a state.
 func whenOf(state string) string {
 	switch state {
 	case "scheduled", "retry":
@@ -236,7 +237,7 @@ func whenOf(state string) string {
 	return "Created"
 }
 
-// TimeOf is the time that matters in a job's state, as the table's head says.
+// TimeOf returns the time that matters in a job's state, as the table's head says.
 func (p jobsPage) TimeOf(j *broker.Job) time.Time {
 	switch p.When {
 	case "Due":

@@ -11,19 +11,19 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// keysPage lists the keys of a queue that have the most jobs, or one key. It does not
-// refresh itself: it looks at up to ten thousand keys.
+// keysPage lists the keys of a queue with the most jobs, or one key. It does not
+// refresh itself: it reads up to ten thousand keys.
 type keysPage struct {
 	Queue string
 	One   string // the key that was asked for
 	Rows  []inspect.KeyInfo
-	Part  bool // there are more keys than were looked at
+	Part  bool // there are more keys than were examined
 	Now   time.Time
 	Form  []ruleField // of the one key
 	Rules inspect.Policy
 }
 
-// topKeys is how many keys a page shows: one screen of the largest.
+// topKeys is how many keys a page shows: one screen.
 const topKeys = 50
 
 func (h *Handler) keys(w http.ResponseWriter, r *http.Request) error {
@@ -55,7 +55,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "keys", v, http.StatusOK)
 }
 
-// aboutKeys words an error of a store that has no limits of keys.
+// aboutKeys rewords the error of a store without limits for keys.
 func aboutKeys(err error) error {
 	if errors.Is(err, broker.ErrUnsupported) {
 		return &pageError{http.StatusNotFound, "This store serves all keys alike, and does not list them."}

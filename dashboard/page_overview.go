@@ -19,8 +19,8 @@ type overviewPage struct {
 	Pace    pace
 	Charts  charts
 	Alerts  []alert
-	Queues  queueTable // those with most to do
-	More    int        // queues that are not shown
+	Queues  queueTable // the queues with the largest backlog
+	More    int        // number of queues not shown
 	Workers int
 	Slots   int
 	Taken   int
@@ -30,12 +30,12 @@ type overviewPage struct {
 type tile struct {
 	State      broker.State
 	Count      int64
-	Suppressed int64 // dead ones that are not in Count
+	Suppressed int64 // suppressed dead jobs, not in Count
 	Oldest     string
 	To         string
 }
 
-// count adds what a queue has in the tile's state.
+// count adds a queue's jobs in the tile's state.
 func (t *tile) count(q inspect.QueueInfo, state broker.State) {
 	if t.Count += q.Listed(state); state == broker.StateDead {
 		t.Suppressed += q.Suppressed
@@ -44,7 +44,7 @@ func (t *tile) count(q inspect.QueueInfo, state broker.State) {
 
 const (
 	overviewQueues = 15
-	longWait       = 5 * time.Minute // that a pending job has waited
+	longWait       = 5 * time.Minute // a pending job that waited longer is an alert
 )
 
 func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
@@ -83,8 +83,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "overview", v, http.StatusOK)
 }
 
-// look is the snapshot that a page shows. The error is set when there has not
-// been any.
+// look returns the snapshot that a page shows, or an error if there was none yet.
 func (h *Handler) look(r *http.Request) (*snapshot, error) {
 	s, err := h.poller.current(r.Context())
 	if err != nil {
@@ -96,7 +95,7 @@ func (h *Handler) look(r *http.Request) (*snapshot, error) {
 	return s, nil
 }
 
-// live is what the charts of what is seen live begin with.
+// live answers with the first points of the live charts.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(h.poller.past())
@@ -105,12 +104,12 @@ func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 // queueRow is a queue in a table.
 type queueRow struct {
 	Name    string
-	Counts  map[broker.State]int64 // as default lists show them
+	Counts  map[broker.State]int64 // as default lists count them
 	Backlog int64
 	Bars    []bar
 	Oldest  string // pending
 	Age     time.Duration
-	Slow    bool // the oldest has waited long
+	Slow    bool // the oldest pending job has waited long
 	Paused  bool
 	Workers int
 	Slots   int
@@ -124,14 +123,14 @@ type bar struct {
 	At, Wide float64
 }
 
-// cell is a number that leads to the jobs it counts.
+// cell is a number that links to the jobs it counts.
 type cell struct {
 	Label string
 	Count int64
 	To    string
 }
 
-// Cells are the queue's depths.
+// Cells returns the queue's depths.
 func (q queueRow) Cells() (cells []cell) {
 	for _, state := range [...]broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
 		broker.StateDead} {
@@ -141,7 +140,7 @@ func (q queueRow) Cells() (cells []cell) {
 	return cells
 }
 
-// backlog is how many jobs of a queue have not ended well.
+// backlog returns how many jobs of a queue have not ended successfully.
 func backlog(q *inspect.QueueInfo) (n int64) {
 	for _, state := range depthStates {
 		n += q.Listed(state)
@@ -149,7 +148,7 @@ func backlog(q *inspect.QueueInfo) (n int64) {
 	return n
 }
 
-// rowsOf makes a row of each queue.
+// rowsOf returns a row for each queue.
 func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
@@ -179,12 +178,12 @@ func rowsOf(s *snapshot) []queueRow {
 	return rows
 }
 
-// taken is how many slots of a worker the jobs take that it holds. Beyond them
-// it holds jobs that it fetched ahead, or whose outcome is on its way.
+// taken returns how many slots of a worker are taken. It may hold more jobs: prefetched
+// ones, and ones that are being settled.
 func taken(w inspect.WorkerInfo) int { return min(w.Held, w.Concurrency) }
 
-// alive counts the workers of a queue whose leases hold, their slots, and those
-// that are taken, of others too.
+// alive counts the workers of a queue whose leases have not run out, their slots, and
+// the taken slots, even by jobs of other queues.
 func alive(q inspect.QueueInfo) (workers, slots, full int) {
 	for _, w := range q.Workers {
 		full += taken(w)
@@ -196,12 +195,12 @@ func alive(q inspect.QueueInfo) (workers, slots, full int) {
 	return workers, slots, full
 }
 
-// silent reports whether a worker's lease ran out: it died without a word, and
-// no other has taken its jobs over yet.
+// silent reports whether a worker's leases ran out: it probably crashed, and no other
+// worker has reclaimed its jobs yet.
 func silent(w inspect.WorkerInfo, now time.Time) bool { return !w.Alive(now) }
 
-// shownStates are those that jobs can be listed in, in the order of their life.
-// State waiting is left out where no job is held.
+// shownStates returns the states for lists of jobs, in the order of a job's life. It
+// leaves out waiting if no job is in it.
 func shownStates(counts func(broker.State) int64) (all []broker.State) {
 	for _, s := range broker.States() {
 		if s != broker.StateWaiting || counts(s) > 0 {

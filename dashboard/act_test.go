@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// follow goes where a decision leads, and returns that page.
+// follow follows the redirect of a decision and returns the page.
 func (s *site) follow(to string) string {
 	s.t.Helper()
 	return s.get(200, to)
@@ -126,7 +126,7 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
 		t.Errorf("the policy is %+v, %v; want %+v", p, err, want)
 	}
-	// What is shown rounded stays as it was when it is saved untouched.
+	// A value that is shown rounded stays exact when it is saved unchanged.
 	exact := inspect.Retention{Age: 90*time.Minute + 17*time.Second}
 	if _, err := s.handler.inspector.SetPolicy(t.Context(), inspect.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
 		t.Fatal(err)

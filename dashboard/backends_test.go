@@ -25,7 +25,7 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			}
 			s := siteOf(t, store, Config{Authorize: everything})
 			s.fill()
-			// Rates, from the store's own events.
+			// Rates, from the store's events.
 			n := 0
 			err = s.listen(t.Context(), func(one tick) bool {
 				n++

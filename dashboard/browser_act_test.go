@@ -34,7 +34,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.until("it is pending", `document.querySelector(".states .chip").textContent === "pending"`)
 	b.click("details.confirm:has(button[value=cancel]) summary")
 	b.click("button[value=cancel]")
-	b.sees("no such job or queue") // cancelled ones are not kept here
+	b.sees("no such job or queue") // this store keeps no cancelled jobs
 	b.open("job?queue=mail&id=dead-000")
 	b.click("button[value=suppress]")
 	b.sees("The job is suppressed")
@@ -65,7 +65,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	is("images", "broken-001", broker.StatePending)
 	is("images", "broken-000", broker.StateDead)
 
-	// All that match.
+	// All jobs that match.
 	b.open("jobs?state=dead&queue=images")
 	b.fill("#rate", "1000")
 	b.click("section[aria-labelledby=bulk] button[value=delete]")
@@ -83,7 +83,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.sees("8 jobs will be redriven")
 	b.click("#do")
 	b.sees("1 of about 8 done")
-	b.open("queues") // it goes on without its page
+	b.open("queues") // the operation continues without its page
 	b.sees("Live · 1 bulk")
 	b.open("work")
 	b.click(".operation form button.danger")

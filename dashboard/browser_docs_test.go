@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "make the pictures of the documentation anew")
 
-// TestBrowserDocs_PicturesAreOfThePages makes the pictures of the documentation, with
-// -update. Without, it checks that they are there, in the size that they are made in.
+// With -update this test makes the pictures of the documentation. Without, it checks
+// that they exist in the right size.
 func TestBrowserDocs_PicturesAreOfThePages(t *testing.T) {
 	const wide, high = 1280, 1180
 	s := newSite(t, Config{Title: "shop", Authorize: everything})

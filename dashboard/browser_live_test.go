@@ -93,7 +93,7 @@ func TestBrowserLive_APageOutlivesTheDashboard(t *testing.T) {
 	b.until("the banner is gone", `document.getElementById("trouble").textContent === ""`)
 }
 
-// A browser opens six connections to a host: tabs share one for their news.
+// A browser opens only six connections to a host, so tabs share one for events.
 func TestBrowserLive_MoreTabsThanConnectionsStayLive(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// allPages are the pages of a site that was filled.
+// allPages are the pages of a site after fill.
 var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead",
 	"job":  "job?queue=mail&id=dead-003&show=payload",
 	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "schedules": "schedules",
@@ -44,7 +44,7 @@ func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 			b.accessible(name+", "+theme, string(axe), theme == "light")
 			b.screen(name + "-" + theme)
 			if theme == "dark" && os.Getenv("JOBS_SCREENSHOTS") == "" {
-				continue // widths are those of the light one
+				continue // widths are the same as in the light theme
 			}
 			b.size(360, 740)
 			if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 360 {
@@ -56,8 +56,8 @@ func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 	}
 }
 
-// accessible has axe judge the page by WCAG 2.2 AA and its own best practices,
-// or its colours alone.
+// accessible checks the page with axe: by WCAG 2.2 AA and axe's best practices, or only
+// its colours.
 func (b *tab) accessible(name, axe string, wholly bool) {
 	b.t.Helper()
 	only := ""
@@ -110,7 +110,7 @@ func TestBrowserPages_ThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
 	}
 }
 
-// tabTo presses Tab until something that a selector finds has the focus.
+// tabTo presses Tab until an element that a selector finds has the focus.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
 	for range 80 {
@@ -155,7 +155,7 @@ func TestBrowserPages_FocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *tes
 		t.Error("the list changed under somebody who is choosing from it")
 	}
 	b.sees("waits for you")
-	b.click("input[name=job]") // taken back
+	b.click("input[name=job]") // unchecked again
 	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+
 		` && document.querySelectorAll("input[name=job]").length >= 36`)
 }
@@ -219,8 +219,8 @@ func TestBrowserPages_APageAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// TestBrowserPages_FormsAreInShape: fields stand in line, and the buttons for
-// checked jobs are in sight above the end of a long table.
+// Fields of forms are aligned, and the buttons for checked jobs stay visible with a
+// long table.
 func TestBrowserPages_FormsAreInShape(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	for i := range 40 {
@@ -244,7 +244,7 @@ func TestBrowserPages_FormsAreInShape(t *testing.T) {
 	b.screen("jobs-bar-1280")
 }
 
-// TestBrowserPages_FitAPhone: in no state does a page scroll sideways at 375 px.
+// No page scrolls sideways at 375 px.
 func TestBrowserPages_FitAPhone(t *testing.T) {
 	s := newSite(t, Config{Title: "shop", Authorize: everything, Interval: time.Hour})
 	s.fill()

@@ -20,8 +20,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
-// tab is a page in a real browser. Errors of scripts and refusals of the
-// content policy fail the test.
+// tab is a page in a real browser. Script errors and violations of the content policy
+// fail the test.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// browse opens a tab in a profile of the test's own.
+// browse opens a tab in a new profile.
 func browse(t *testing.T, s *site) *tab {
 	t.Helper()
 	return newTab(t, s, browser.Open(t))
@@ -82,7 +82,7 @@ func newTab(t *testing.T, s *site, ctx context.Context) *tab {
 	return b
 }
 
-// watchPolicy has a page complain about what the content policy refused it.
+// watchPolicy makes a page log violations of the content policy.
 const watchPolicy = `addEventListener("securitypolicyviolation", e =>
 	console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))`
 
@@ -95,14 +95,14 @@ func (b *tab) complain(problem string) {
 	b.problems = append(b.problems, problem)
 }
 
-// expectCuts says that requests will fail now: htmx logs those that were on their way.
+// expectCuts says that requests will fail from now on, which htmx logs.
 func (b *tab) expectCuts() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cuts = true
 }
 
-// do carries out actions, within 20 seconds.
+// do runs actions, within 20 seconds.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, hung)
@@ -112,7 +112,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// where says what the page shows.
+// where describes what the page shows.
 func (b *tab) where() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
@@ -126,11 +126,11 @@ func (b *tab) open(path string) {
 	b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible(chromedp.CSS("#main")))
 }
 
-// hung is how long a browser is waited for: a slow machine takes seconds for what a fast one does
-// at once, and longer only what never comes.
+// hung is how long a test waits for a browser: slow machines need seconds, and nothing
+// needs longer.
 const hung = time.Minute
 
-// eval returns what an expression is worth in the page.
+// eval returns the value of an expression in the page.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, hung)
@@ -142,7 +142,7 @@ func eval[T any](b *tab, expression string) T {
 	return v
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
@@ -162,7 +162,7 @@ func (b *tab) sees(text string) {
 	b.until("the page says "+text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// screen keeps a picture of the page, if JOBS_SCREENSHOTS says where.
+// screen saves a picture of the page in the directory JOBS_SCREENSHOTS, if that is set.
 func (b *tab) screen(name string) {
 	b.t.Helper()
 	dir := os.Getenv("JOBS_SCREENSHOTS")
@@ -178,7 +178,7 @@ func (b *tab) screen(name string) {
 	}
 }
 
-// prefers has the system prefer a theme.
+// prefers sets the theme that the system prefers.
 func (b *tab) prefers(theme string) {
 	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia,
@@ -190,7 +190,7 @@ func (b *tab) prefers(theme string) {
 
 func (b *tab) size(wide, high int64) { b.do(chromedp.EmulateViewport(wide, high)) }
 
-// click clicks what a selector finds first.
+// click clicks the first element that a selector finds.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
@@ -210,7 +210,7 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// live waits until the page is kept up to date.
+// live waits until the page refreshes itself.
 func (b *tab) live() {
 	b.t.Helper()
 	b.until("it is live", `document.getElementById("link-text").textContent.startsWith("Live")`)

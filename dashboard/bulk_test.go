@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// ended waits until n bulk operations have ended, and none runs.
+// ended waits until n bulk operations have ended and none is running.
 func (s *site) ended(n int) {
 	s.t.Helper()
 	eventually(s.t, func() string {

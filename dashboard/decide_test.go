@@ -49,7 +49,7 @@ func TestConfirm_SaysHowManyBeforeAndAfter(t *testing.T) {
 	if a, b := s.count("a", broker.StateDead), s.count("b", broker.StateDead); a != 0 || b != 5 {
 		t.Errorf("%d and %d dead jobs are left, want 0 and 5", a, b)
 	}
-	// Suppressed ones are counted by their own number.
+	// Suppressed jobs have their own counter.
 	s.post(303, "bulk?state=dead&queue=b", url.Values{"verb": {"suppress"}})
 	s.ended(2)
 	s.die("b", "listed", "email", "mailbox full")
@@ -83,7 +83,7 @@ func TestSearch_HeadersAndCorrelationSelect(t *testing.T) {
 			t.Errorf("%s lists %q, want %q", query, got, want)
 		}
 	}
-	// A decision about all that match is about these alone.
+	// A decision about all jobs that match changes only these.
 	has(t, s.post(200, "confirm?state=pending&header=region%3Deu", url.Values{"verb": {"delete"}}), "3 jobs</strong> will be deleted",
 		"header region=eu")
 	s.post(303, "bulk?state=pending&header=region%3Deu", url.Values{"verb": {"delete"}})
@@ -98,7 +98,7 @@ func TestSearch_EndedJobsBeginWithTheNewest(t *testing.T) {
 	s := newSite(t, Config{})
 	for i := range 6 {
 		s.die([]string{"a", "b"}[i%2], fmt.Sprint("d", i), []string{"z", "y", "x"}[i%3], "no route")
-		time.Sleep(time.Millisecond) // ends differ
+		time.Sleep(time.Millisecond) // so that the jobs end at different times
 	}
 	for query, want := range map[string]string{
 		"state=dead":                        "d5 d4 d3 d2 d1 d0",
@@ -213,7 +213,7 @@ func TestQueue_SaysWhoPausedItAndWhatRuns(t *testing.T) {
 	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Fetched ahead</dt><dd>2</dd>", "no route to #", "Of all dead jobs")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "Resumed by <bdi>tester</bdi> at")
 	paused := true
-	if _, err := s.store.Policy(t.Context(), broker.PolicyRequest{Queue: "mail", Paused: &paused}); err != nil { // by another program
+	if _, err := s.store.Policy(t.Context(), broker.PolicyRequest{Queue: "mail", Paused: &paused}); err != nil { // another program pauses the queue
 		t.Fatal(err)
 	}
 	s.handler.poller.changed()
@@ -296,7 +296,7 @@ func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
 	}
 	has(t, s.post(409, undo, nil), "any more")
 	s.post(409, "undo?of=nothing", nil)
-	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`) // nothing that does nothing is offered
+	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`) // no button without an effect
 	hasNot(t, s.get(200, "jobs?state=dead"), `value="unsuppress"`)
 	undo = check("suppress", "d3")
 	has(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`)
@@ -310,7 +310,7 @@ func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
 		t.Error("the suppression was not taken back")
 	}
 	has(t, s.log.String(), `action="undo redrive" queue=mail jobs=3 done=2 refused=1`)
-	// What cannot be taken back offers nothing.
+	// What cannot be undone has no undo button.
 	hasNot(t, s.follow(s.post(303, "act?state=dead", url.Values{"verb": {"delete"},
 		"job": {url.Values{"queue": {"mail"}, "id": {"d3"}}.Encode()}})), "undo?of")
 }
@@ -363,7 +363,7 @@ func TestUndo_TakesBackABulkOperation(t *testing.T) {
 	}
 }
 
-// redrives is the way back of a redrive, of no job yet.
+// redrives returns the undo of a redrive, without jobs.
 func redrives(t *testing.T) undo {
 	v, ok := verbNamed("redrive")
 	if !ok {

@@ -16,7 +16,7 @@ import (
 
 var editForm = regexp.MustCompile(`(?s)action="(edit\?[^"]*)".*<textarea[^>]*>\n(.*)</textarea>`)
 
-// editor is the form on a job's page: its address and its text.
+// editor returns the form on a job's page: its URL and its text.
 func editor(page string) (to, text string) {
 	m := editForm.FindStringSubmatch(page)
 	if m == nil {
@@ -47,7 +47,7 @@ func TestEdit_APayloadIsEditedAndTheJobRedriven(t *testing.T) {
 	if got, want := string(s.find("mail", "a").Payload), `{"user":3,"user":2,"t":"\u202e\udb40\udc01"}`; got != want {
 		t.Errorf("the payload is %s, want %s", got, want)
 	}
-	has(t, s.post(409, to, url.Values{"payload": {"{}"}}), "changed since it was read") // by an address of before
+	has(t, s.post(409, to, url.Values{"payload": {"{}"}}), "changed since it was read") // the URL has the former epoch
 	to, _ = editor(s.get(200, "job?queue=mail&id=a&show=payload"))
 	has(t, s.post(400, to, url.Values{"payload": {"{<script>"}}), "is no JSON, nothing was changed")
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {`{"user":4}`}, "redrive": {"1"}})), "The job is redriven", ">pending<")

@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// listen opens a stream of events, and calls f with each tick until f says
-// that it has seen enough, or ctx ends.
+// listen opens a stream of events, and calls f with each tick until f returns true or
+// ctx ends.
 func (s *site) listen(ctx context.Context, f func(tick) bool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"events", nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 		})
 	}
 	newest := make(map[int]int64)
-	wait := func(seq int64) { // until every page has heard of a look, or of a later one
+	wait := func(seq int64) { // until every page has got the event of this or a later look
 		t.Helper()
 		for end := time.After(hung); ; {
 			behind := pages
@@ -127,8 +127,8 @@ func TestEvents_PagesThatAreOpenedAtOnceShareALook(t *testing.T) {
 	}
 }
 
-// Lists refresh themselves too; those of one address share an answer, and
-// others are limited.
+// Lists refresh themselves too. Those with the same URL share an answer; the number of
+// others is limited.
 func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Interval: time.Hour})
@@ -161,7 +161,7 @@ func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	if kept != 20-(refreshLimit-2) {
 		t.Errorf("%d of 20 pages are to keep what they show, want %d", kept, 20-(refreshLimit-2))
 	}
-	s.get(200, "jobs?state=dead&type=t19") // who asks is answered
+	s.get(200, "jobs?state=dead&type=t19") // a person's request is always answered
 }
 
 func TestEvents_RatesAreDifferencesOfTotals(t *testing.T) {
@@ -209,8 +209,8 @@ func TestEvents_AStoreThatGoesAwayIsTold(t *testing.T) {
 	if !strings.Contains(away.Text, "The store does not answer since") || away.Point[1] != nil {
 		t.Errorf("the pages are told %+v", away)
 	}
-	has(t, s.get(200, ""), "The store does not answer since", "What is shown is older", ">37<") // with what is known
-	s.get(503, "job?queue=mail&id=dead-001", "HX-Request", "true")                              // and the page keeps what it has
+	has(t, s.get(200, ""), "The store does not answer since", "What is shown is older", ">37<") // with the last known data
+	s.get(503, "job?queue=mail&id=dead-001", "HX-Request", "true")                              // and the page keeps what it shows
 	has(t, s.get(503, "jobs?state=dead"), "The store does not answer")
 	s.faults.Set(nil)
 	if err := s.listen(t.Context(), func(one tick) bool { away = one; return one.OK }); err != nil {
@@ -227,7 +227,7 @@ func TestEvents_ADashboardOfAStoreThatWasNeverThere(t *testing.T) {
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
 	s.faults.Set(faulty.Plan{{Fault: faulty.Unavailable}})
-	has(t, s.get(503, ""), "The store does not answer", `hx-trigger="jobs-tick`) // it shows itself when the store comes
+	has(t, s.get(503, ""), "The store does not answer", `hx-trigger="jobs-tick`) // it refreshes when the store is back
 	s.faults.Set(nil)
 	s.handler.poller.changed()
 	has(t, s.get(200, ""), ">mail<")
@@ -243,7 +243,7 @@ func TestEvents_ASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET /ops/jobs/events HTTP/1.1\r\nHost: %s\r\n\r\n", host) // and never reads
+	fmt.Fprintf(conn, "GET /ops/jobs/events HTTP/1.1\r\nHost: %s\r\n\r\n", host) // and never reads the response
 	seen := 0
 	if err := s.listen(t.Context(), func(tick) bool { seen++; return seen == 10 }); err != nil {
 		t.Fatalf("beside a page that does not read, another hears of %d looks: %v", seen, err)
@@ -265,7 +265,7 @@ func TestEvents_PagesThatListenAreLimited(t *testing.T) {
 
 func TestEvents_WhatAPageDecidedItSeesAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{Authorize: everything, Interval: time.Hour}) // no look but those that are asked for
+	s := newSite(t, Config{Authorize: everything, Interval: time.Hour}) // no looks except for requests
 	s.enqueue("mail", "a", "email")
 	s.get(200, "queue?name=mail")
 	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), ">paused<")

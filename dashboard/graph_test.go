@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// nodeAt is a node of a level, after others.
+// nodeAt returns a node of a level, after others.
 func nodeAt(level int, name string, after ...string) workflow.NodeInfo {
 	return workflow.NodeInfo{Name: name, Level: level, After: after, State: workflow.StateWaiting}
 }
@@ -49,7 +49,7 @@ func TestGraph_ADiamondHasItsEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// Lines that need not cross do not.
+// Lines do not cross without need.
 func TestGraph_NodesStandBesideThoseBeforeThem(t *testing.T) {
 	t.Parallel()
 	d := layOut([]workflow.NodeInfo{nodeAt(0, "a"), nodeAt(0, "b"), nodeAt(0, "c"),
@@ -135,7 +135,7 @@ func TestGraph_IsShownAtAZoom(t *testing.T) {
 	hasNot(t, s.get(200, "workflow?id=order-42&level=0"), "<path")
 }
 
-// A page that refreshes itself does not send megabytes.
+// Very large graphs are not drawn: each refresh would send megabytes.
 func TestGraph_AVeryLargeOneIsNotDrawn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})

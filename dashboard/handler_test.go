@@ -52,7 +52,7 @@ func TestHandler_AWorkersPageSaysForHowLongItRunsWhat(t *testing.T) {
 	for _, id := range []string{"another", "nightly", "quick"} {
 		s.enqueue("mail", id, "report")
 	}
-	s.worker("w", 5, "mail") // it names the job nightly
+	s.worker("w", 5, "mail") // it reports the job nightly
 	s.claim("w", "mail", 3)
 	page := s.get(200, "workers?worker=w")
 	has(t, page, ">2h<", ">just started<")
@@ -101,7 +101,7 @@ func TestHandler_TheHandlerMountsAnywhere(t *testing.T) {
 	stripped, prefixed, root := http.NewServeMux(), http.NewServeMux(), handler(Config{})
 	stripped.Handle("/ops/jobs/", http.StripPrefix("/ops/jobs", handler(Config{})))
 	prefixed.Handle("/ops/jobs/", handler(Config{Prefix: "/ops/jobs/"}))
-	bare := http.StripPrefix("/ops/jobs", handler(Config{})) // no mux that would add a slash
+	bare := http.StripPrefix("/ops/jobs", handler(Config{})) // without a mux, which would add a slash
 	for _, c := range []struct {
 		name   string
 		h      http.Handler
@@ -223,7 +223,7 @@ func TestHandler_AWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
 	has(t, s.get(200, "workers"), ">silent<")
 }
 
-// A worker may hold more jobs than it has slots: it fetches some ahead.
+// A worker may hold more jobs than it has slots: it prefetches some.
 func TestSlots_NoMoreAreTakenThanThereAre(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
@@ -293,7 +293,7 @@ func TestQueues_AreSortedByEachHead(t *testing.T) {
 		`aria-sort="descending"><a class="sort" href="queues?search=b&amp;sort=pending">Pending`)
 }
 
-// Many queues with the same trouble have one line.
+// Many queues with the same trouble share one line.
 func TestOverview_OneLineSaysWhatManyQueuesLack(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})

@@ -26,8 +26,8 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// site is a dashboard on a server of its own, over a store that can fail and
-// counts the calls made to it.
+// site is a dashboard on its own server, over a store that can fail and counts its
+// calls.
 type site struct {
 	t       testing.TB
 	store   broker.Broker // without faults, and not counted
@@ -36,8 +36,8 @@ type site struct {
 	url     string // ends with a slash
 	log     *lines
 	server  *httptest.Server
-	away    atomic.Bool // the dashboard itself does not answer
-	number  int64       // of settles
+	away    atomic.Bool // the dashboard does not answer
+	number  int64       // number of settles
 }
 
 // lines is a log that tests read.
@@ -58,7 +58,7 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-// everything permits every action to somebody called tester.
+// everything permits every action to a user named tester.
 func everything(*http.Request, Action) (string, error) { return "tester", nil }
 
 func newSite(t testing.TB, cfg Config) *site { return siteOf(t, membroker.New(), cfg) }
@@ -101,7 +101,7 @@ func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 	return s
 }
 
-// enqueue stores a job; change changes it first.
+// enqueue stores a job, after change.
 func (s *site) enqueue(queue, id, typ string, change ...func(*broker.NewJob)) {
 	s.t.Helper()
 	j := broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: typ, Priority: broker.PriorityNormal, MaxRetries: 3}}
@@ -127,17 +127,17 @@ func (s *site) workflow(id string, parts ...workflow.Part) {
 	}
 }
 
-// order is the workflow that is among allPages.
+// order starts the workflow of allPages.
 func (s *site) order() {
 	s.workflow("order-42", workflow.Chain(step("reserve"), step("charge"), workflow.Group(step("ship"), step("thank"))))
 }
 
-// step is a node of a workflow.
+// step returns a node of a workflow.
 func step(name string) workflow.Node {
 	return workflow.Node{Name: name, Task: jobs.NewTask("order:"+name, []byte("secret"), jobs.WithQueue("orders"))}
 }
 
-// schedule puts a schedule.
+// schedule stores a schedule.
 func (s *site) schedule(id string, spec schedule.Spec, opts ...schedule.Option) {
 	s.t.Helper()
 	task := jobs.NewTask("report:monthly", []byte("secret"), jobs.WithQueue("reports"))
@@ -146,7 +146,7 @@ func (s *site) schedule(id string, spec schedule.Spec, opts ...schedule.Option) 
 	}
 }
 
-// worker registers one, or renews it.
+// worker registers a worker, or renews it.
 func (s *site) worker(id string, slots int, queues ...string) {
 	s.t.Helper()
 	_, err := s.store.Renew(context.Background(), broker.RenewRequest{Worker: id, Queues: queues, Lease: time.Hour, Register: true,
@@ -158,7 +158,7 @@ func (s *site) worker(id string, slots int, queues ...string) {
 	}
 }
 
-// claim has a worker take up to n jobs of a queue.
+// claim lets a worker claim up to n jobs of a queue.
 func (s *site) claim(worker, queue string, n int) []broker.Job {
 	s.t.Helper()
 	claimed, err := s.store.Claim(context.Background(),
@@ -169,7 +169,7 @@ func (s *site) claim(worker, queue string, n int) []broker.Job {
 	return claimed.Jobs
 }
 
-// settle ends what a worker has claimed.
+// settle settles jobs that a worker holds.
 func (s *site) settle(worker string, held []broker.Job, outcome broker.Outcome) {
 	s.t.Helper()
 	s.number++
@@ -186,7 +186,7 @@ func (s *site) settle(worker string, held []broker.Job, outcome broker.Outcome) 
 	}
 }
 
-// die enqueues a job and has it die of a message.
+// die enqueues a job and makes it dead with an error message.
 func (s *site) die(queue, id, typ, message string, change ...func(*broker.NewJob)) {
 	s.t.Helper()
 	s.enqueue(queue, id, typ, append(change, func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })...)
@@ -210,20 +210,19 @@ func (s *site) find(queue, id string) *broker.Job {
 	return &page.Jobs[0]
 }
 
-// get asks for a page that is to answer with a status.
+// get requests a page and checks the status.
 func (s *site) get(status int, path string, headers ...string) string {
 	s.t.Helper()
 	return s.send(status, http.MethodGet, path, nil, headers...)
 }
 
-// post sends a form, as a page of the site itself would.
+// post sends a form as a page of the site would.
 func (s *site) post(status int, path string, form url.Values, headers ...string) string {
 	s.t.Helper()
 	return s.send(status, http.MethodPost, path, form, append([]string{"Sec-Fetch-Site", "same-origin"}, headers...)...)
 }
 
-// send sends a request without following redirects. A redirect's answer is its
-// address.
+// send sends a request without following redirects. For a redirect it returns the URL.
 func (s *site) send(status int, method, path string, form url.Values, headers ...string) string {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(form.Encode()))
@@ -274,7 +273,7 @@ func hasNot(t *testing.T, page string, unwanted ...string) {
 	}
 }
 
-// body is what is particular to a page.
+// body returns the part of a page that differs between pages.
 func body(page string) string {
 	if _, after, ok := strings.Cut(page, "</header>"); ok {
 		return after
@@ -282,7 +281,7 @@ func body(page string) string {
 	return page
 }
 
-// eventually waits until f returns nothing, or says what it returned last.
+// eventually waits until f returns "", or fails with the last text that it returned.
 func eventually(t testing.TB, f func() string) {
 	t.Helper()
 	var last string
@@ -294,7 +293,7 @@ func eventually(t testing.TB, f func() string) {
 	t.Fatal(last)
 }
 
-// fill makes a store as it looks during a working day.
+// fill fills the store as on a working day.
 func (s *site) fill() {
 	s.t.Helper()
 	at := time.Now()
@@ -325,5 +324,5 @@ func (s *site) fill() {
 			Version: "v1.4.2"}))
 }
 
-// delayed has a job run later.
+// delayed delays a job.
 func delayed(by time.Duration) func(*broker.NewJob) { return func(j *broker.NewJob) { j.Delay = by } }

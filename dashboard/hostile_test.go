@@ -21,7 +21,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// What somebody may have written who wants a page to do his bidding.
+// Texts of an attacker who wants to control a page.
 const (
 	script = `"><img src=x onerror=window.hacked=1><script>window.hacked=1</script>`
 	turned = "abc\u202etxt.exe\u2066\u200f"
@@ -30,7 +30,7 @@ const (
 
 var values = regexp.MustCompile(`<option value="[^"]*"`)
 
-// infest fills the store with it. It is in each field that takes it.
+// infest stores the hostile text in each field that accepts it.
 func (s *site) infest() {
 	s.t.Helper()
 	name := script + turned
@@ -69,10 +69,11 @@ func (s *site) infest() {
 	s.enqueue(name, "binary", "bytes", func(j *broker.NewJob) { j.Body.Payload = []byte(binary) })
 }
 
-// hostileWorkflow is an ID, which has no slash.
+// hostileWorkflow is the hostile text without slashes, as a workflow's ID cannot have
+// any.
 var hostileWorkflow = strings.ReplaceAll(script, "/", "")
 
-// hostilePages are the pages that show it.
+// hostilePages returns the pages that show hostile text.
 func hostilePages() []string {
 	name := script + turned
 	job := func(id string) string { return link("job", "queue", name, "id", id, "show", "payload") }
@@ -118,14 +119,14 @@ func TestHostile_WhatOthersWroteIsOnlyShown(t *testing.T) {
 				t.Errorf("%s has %d bytes", path, len(page))
 			}
 			for _, bad := range []string{"<img", "<script>window", "\u202e", "\u2066", "\x00", "\x1b"} {
-				page := values.ReplaceAllString(page, "") // which are not shown
+				page := values.ReplaceAllString(page, "") // attributes that are not shown
 				if at := strings.Index(page, bad); at >= 0 {
 					t.Errorf("%s has %q: %q", path, bad, page[max(0, at-100):min(len(page), at+100)])
 				}
 			}
 		}
 	}
-	hasNot(t, s.get(200, hostilePages()[14]), "traces.example") // it is no trace ID
+	hasNot(t, s.get(200, hostilePages()[14]), "traces.example") // it is not a trace ID
 	has(t, s.get(200, hostilePages()[14]), `\u202e`, "&lt;script&gt;window.hacked=1")
 }
 
@@ -168,7 +169,7 @@ func TestHostile_PayloadsAreShownToWhoMaySeeThem(t *testing.T) {
 	if got := s.get(200, "payload?queue=q&id=zipped", "User", "ada"); got != `{"card":"4111","n":[1,2]}` {
 		t.Errorf("the file has %q", got)
 	}
-	hasNot(t, s.get(200, "job?queue=q&id=zipped&show=payload", "User", "ada", "HX-Request", "true"), "4111") // not with every refresh
+	hasNot(t, s.get(200, "job?queue=q&id=zipped&show=payload", "User", "ada", "HX-Request", "true"), "4111") // not on every refresh
 	log := s.log.String()
 	has(t, log, "who=ada action=payload queue=q id=zipped", "who=bob action=payload")
 	hasNot(t, log, "4111", "card")

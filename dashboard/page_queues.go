@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// queuesPage lists queues, a page of them at a time.
+// queuesPage lists queues, one page at a time.
 type queuesPage struct {
 	Search     string
 	Sort       string
@@ -33,7 +33,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 	})
 	p.Shown = len(rows)
 	sortQueues(rows, p.Sort)
-	from, _ := strconv.Atoi(r.FormValue("from")) // anything else is the beginning
+	from, _ := strconv.Atoi(r.FormValue("from")) // anything invalid means the first page
 	from = min(max(from, 0), len(rows))
 	if from > 0 {
 		p.Prev = link("queues", "search", p.Search, "sort", p.Sort, "from", strconv.Itoa(max(0, from-queuesPerPage)))
@@ -48,12 +48,12 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "queues", v, http.StatusOK)
 }
 
-// queuePage is one queue.
+// queuePage shows one queue.
 type queuePage struct {
 	Row     queueRow
 	Charts  charts
 	Held    held
-	More    *queueMore // nil when the page is brought up to date
+	More    *queueMore // nil on refreshes
 	Tiles   []tile
 	Lines   []line
 	Policy  inspect.Policy
@@ -63,13 +63,13 @@ type queuePage struct {
 	Workers []workerRow
 }
 
-// line is of the pending jobs of one priority.
+// line shows the pending jobs of one priority.
 type line struct {
 	Priority string
-	Age      time.Duration // of the job next in turn
+	Age      time.Duration // of the next job
 }
 
-// linesOf are the priorities of a queue that have pending jobs.
+// linesOf returns the priorities of a queue that have pending jobs.
 func linesOf(q inspect.QueueInfo) []line {
 	var lines []line
 	for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {

@@ -13,17 +13,17 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// schedulesPage lists schedules, a page of the store's at a time. It does not
-// refresh itself: each schedule costs the store a call.
+// schedulesPage lists schedules, one page of the store's list at a time. It does not
+// refresh itself: each schedule takes a call to the store.
 type schedulesPage struct {
 	Search   string
 	Status   schedule.Status
 	Statuses []schedule.Status
 	Rows     []schedule.Info
 	Now      time.Time
-	Read     int    // number that were read; Rows are those that match
-	Next     string // address of the next ones
-	Later    bool   // these are not the first
+	Read     int    // number of schedules read; Rows are those that match
+	Next     string // URL of the next page
+	Later    bool   // this is not the first page
 }
 
 func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
@@ -51,10 +51,10 @@ func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "schedules", v, http.StatusOK)
 }
 
-// schedulePage is one schedule.
+// schedulePage shows one schedule.
 type schedulePage struct {
 	schedule.Info
-	LastJobTo string // address; empty if nothing was enqueued
+	LastJobTo string // URL; empty if nothing was enqueued
 }
 
 func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
@@ -71,7 +71,7 @@ func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "schedule", v, http.StatusOK)
 }
 
-// aboutSchedule rewords an error that speaks of a job.
+// aboutSchedule rewords errors that name a job, as a schedule is stored as one.
 func aboutSchedule(err error) error {
 	if errors.Is(err, broker.ErrNotFound) {
 		return &pageError{http.StatusNotFound, "There is no such schedule."}
@@ -79,8 +79,8 @@ func aboutSchedule(err error) error {
 	return err
 }
 
-// decideSchedule carries out a decision about the schedule in the address, and
-// goes back to its page.
+// decideSchedule carries out a decision about the schedule in the URL, and redirects to
+// its page.
 func (h *Handler) decideSchedule(w http.ResponseWriter, r *http.Request) error {
 	who, err := h.authorize(r, ActionSchedule)
 	if err != nil {

@@ -18,17 +18,17 @@ type workersPage struct {
 	All     int
 	One     string // the worker whose jobs are shown
 	Held    []heldJob
-	More    bool // there are jobs that are not shown
+	More    bool // there are more jobs than shown
 	Next    string
 }
 
 // workerRow is a worker in a table.
 type workerRow struct {
 	inspect.WorkerInfo
-	Taken  int     // of its slots
-	Full   float64 // percent of them
+	Taken  int     // how many of its slots are taken
+	Full   float64 // taken slots, in percent
 	Ahead  int     // jobs that it holds beyond its slots
-	Silent bool    // its lease ran out
+	Silent bool    // its leases ran out
 	To     string
 }
 
@@ -37,14 +37,14 @@ func workerRowOf(w inspect.WorkerInfo, now time.Time) workerRow {
 	return workerRow{w, n, 100 * float64(n) / float64(max(1, w.Concurrency)), w.Held - n, silent(w, now), link("workers", "worker", w.ID)}
 }
 
-// heldJob is a job that a worker holds. Since is zero unless the worker has
-// named it among those that it has run for longest.
+// heldJob is a job that a worker holds. Since is zero unless the worker reports the job
+// among those that it has run for longest.
 type heldJob struct {
 	broker.Job
 	Since time.Time
 }
 
-// heldBy puts the jobs that run for longest first.
+// heldBy returns the jobs found, those that have run for longest first.
 func heldBy(w inspect.WorkerInfo, found []broker.Job) []heldJob {
 	turn := func(j heldJob) int {
 		n := slices.IndexFunc(w.Longest, func(r broker.Running) bool { return r.Queue == j.Queue && r.ID == j.ID })

@@ -13,15 +13,15 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// workflowsPage lists workflows, a page of the store's at a time. It does not
-// refresh itself: each workflow costs the store a call.
+// workflowsPage lists workflows, one page of the store's list at a time. It does not
+// refresh itself: each workflow takes a call to the store.
 type workflowsPage struct {
 	State  workflow.State
 	States []workflow.State
 	Rows   []workflowRow
-	Read   int    // number that were read; Rows are those that match
-	Next   string // address of the next ones
-	Later  bool   // these are not the first
+	Read   int    // number of workflows read; Rows are those that match
+	Next   string // URL of the next page
+	Later  bool   // this is not the first page
 }
 
 type workflowRow struct {
@@ -29,7 +29,7 @@ type workflowRow struct {
 	All, Completed, Open int // nodes
 }
 
-// The states that workflows are selected by.
+// The states by which workflows can be selected.
 var workflowStates = []workflow.State{workflow.StateStarting, workflow.StateRunning, workflow.StateStopping, workflow.StateCompensating,
 	workflow.StateCompleted, workflow.StateFailed, workflow.StateCancelled}
 
@@ -65,25 +65,26 @@ func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "workflows", v, http.StatusOK)
 }
 
-// workflowPage is one workflow: its nodes as a graph and by level.
+// workflowPage shows one workflow: its nodes as a graph and by level.
 type workflowPage struct {
 	workflow.Info
-	Graph      *workflowGraph // nil if one level is shown, or there are no nodes
+	Graph      *workflowGraph // nil if only one level is shown, or there are no nodes
 	Levels     []workflowLevel
-	Level      string // the only one that is shown; empty means all
+	Level      string // the only level to show; empty means all
 	MayCancel  bool
 	MayRetry   bool
 	MayDelete  bool
 	ParentLink string
 }
 
-// workflowLevel is the nodes with the same number of nodes before them.
+// workflowLevel is one level of a workflow: nodes with the same number of levels before
+// them.
 type workflowLevel struct {
 	Number int
 	Counts []stateCount
 	Nodes  []workflowNode
-	Left   int    // nodes that are not shown
-	All    string // address of the whole level, if some are left out
+	Left   int    // number of nodes not shown
+	All    string // URL of the whole level, if nodes are left out
 }
 
 type stateCount struct {
@@ -93,11 +94,11 @@ type stateCount struct {
 
 type workflowNode struct {
 	workflow.NodeInfo
-	To   string // address of its job or workflow
-	From string // the nodes before it
+	To   string // URL of its job or workflow
+	From string // its predecessors
 }
 
-// How many nodes of a level are shown, beside others and alone. More would make
+// How many nodes of a level are shown, next to other levels and alone. More would make
 // a page of megabytes.
 const (
 	maxLevel      = 50
@@ -131,8 +132,7 @@ func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "workflow", v, http.StatusOK)
 }
 
-// levelsOf groups nodes by how many others come before them. Those that are not
-// over come first.
+// levelsOf groups nodes by level. Within a level, nodes that have not ended come first.
 func levelsOf(info *workflow.Info, only string) []workflowLevel {
 	byLevel := make(map[int][]workflow.NodeInfo)
 	for _, n := range info.Nodes {
@@ -167,7 +167,7 @@ func levelsOf(info *workflow.Info, only string) []workflowLevel {
 	return levels
 }
 
-// nodeLink is the address of a node's job or workflow; empty if it has none.
+// nodeLink returns the URL of a node's job or workflow, or "" if it has none.
 func nodeLink(n *workflow.NodeInfo) string {
 	switch {
 	case n.Workflow != "":
@@ -178,7 +178,7 @@ func nodeLink(n *workflow.NodeInfo) string {
 	return ""
 }
 
-// rank orders states by how much they call for attention.
+// rank orders states by how much attention they need.
 func rank(s workflow.State) string {
 	order := []workflow.State{workflow.StateDead, workflow.StateGone, workflow.StateExpired, workflow.StateCancelled,
 		"retry", "active", workflow.StateRunning, "pending", "scheduled", workflow.StateStarted,
@@ -186,7 +186,7 @@ func rank(s workflow.State) string {
 	return fmt.Sprintf("%02d%s", slices.Index(order, s)+1, s)
 }
 
-// aboutWorkflow rewords errors that speak of a job.
+// aboutWorkflow rewords errors that name a job, as a workflow is stored as one.
 func aboutWorkflow(err error) error {
 	var e *broker.Error
 	switch {
@@ -198,8 +198,8 @@ func aboutWorkflow(err error) error {
 	return err
 }
 
-// decideWorkflow carries out a decision about the workflow in the address, and
-// goes back to its page.
+// decideWorkflow carries out a decision about the workflow in the URL, and redirects to
+// its page.
 func (h *Handler) decideWorkflow(w http.ResponseWriter, r *http.Request) error {
 	who, err := h.authorize(r, ActionWorkflow)
 	if err != nil {

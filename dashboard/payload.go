@@ -17,20 +17,20 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// shownBytes are a payload or a result, made readable.
+// shownBytes is a payload or a result in readable form.
 type shownBytes struct {
 	Size    int
-	Kind    string // "JSON", "text", "bytes", or "" when there are none
+	Kind    string // "JSON", "text", "bytes", or "" if empty
 	Text    string
-	Cut     bool   // Text is the beginning only
-	Problem string // why it could not be decoded: what is stored is shown
+	Cut     bool   // Text is only the beginning
+	Problem string // why decoding failed; then Text shows the stored bytes
 }
 
 const (
 	maxIndented = 256 << 10 // bytes of JSON that are indented
-	maxDepth    = 64        // levels, beyond which indenting multiplies
+	maxDepth    = 64        // levels; deeper JSON would grow too much when indented
 	maxShown    = 64 << 10  // bytes of text on a page
-	maxDumped   = 4 << 10   // of other bytes
+	maxDumped   = 4 << 10   // other bytes
 )
 
 // showPayload adds payload and result to a job's page, if that is permitted.
@@ -54,8 +54,7 @@ func (h *Handler) showPayload(r *http.Request, v *view, p *jobPage) error {
 	return nil
 }
 
-// payloadOf returns a job with its payload to who may see it, and says so in
-// the log.
+// payloadOf returns a job with its payload if the request may see it, and logs that.
 func (h *Handler) payloadOf(r *http.Request, queue, id string) (*broker.Job, error) {
 	who, err := h.authorize(r, ActionPayload)
 	if err != nil {
@@ -66,7 +65,8 @@ func (h *Handler) payloadOf(r *http.Request, queue, id string) (*broker.Job, err
 	return j, err
 }
 
-// decoded is the plain payload, or the stored one and why it is no other.
+// decoded returns the decoded payload, or the stored one and why it could not be
+// decoded.
 func (h *Handler) decoded(r *http.Request, j *broker.Job) (payload []byte, problem string) {
 	if h.cfg.Decode == nil || j.Broken != nil {
 		return j.Payload, ""
@@ -86,7 +86,7 @@ func (h *Handler) decoded(r *http.Request, j *broker.Job) (payload []byte, probl
 	return payload, problem
 }
 
-// payload is what a job carries, to be saved as a file.
+// payload serves a job's payload as a file to save.
 func (h *Handler) payload(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	j, err := h.payloadOf(r, query.Get("queue"), query.Get("id"))
@@ -100,8 +100,8 @@ func (h *Handler) payload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// show makes bytes readable: JSON is indented, other text is shown line by
-// line, anything else as hexadecimal. None of it can act on the page.
+// show returns bytes in readable form: JSON indented, other text line by line, anything
+// else as a hexadecimal dump. None of it can act on the page.
 func show(p []byte) shownBytes {
 	s := shownBytes{Size: len(p)}
 	switch {
@@ -110,7 +110,7 @@ func show(p []byte) shownBytes {
 	case len(p) <= maxIndented && shallow(p) && json.Valid(p):
 		s.Kind = "JSON"
 		var b bytes.Buffer
-		_ = json.Indent(&b, p, "", "  ") // it is valid
+		_ = json.Indent(&b, p, "", "  ") // the JSON is valid
 		s.Text, s.Cut = beginning(b.String(), maxShown)
 	case utf8.Valid(p) && !bytes.ContainsRune(p, 0):
 		s.Kind = "text"
@@ -133,7 +133,7 @@ func beginning(s string, n int) (string, bool) {
 	return strings.ToValidUTF8(s[:n], ""), true
 }
 
-// shallow reports whether JSON is nested no more than maxDepth deep.
+// shallow reports whether JSON is nested at most maxDepth deep.
 func shallow(p []byte) bool {
 	depth, inString := 0, false
 	for i := 0; i < len(p); i++ {

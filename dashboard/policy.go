@@ -12,14 +12,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// ruleField is one of a queue's rules as a text field. Empty is zero.
+// ruleField is a rule as a text field of a form. An empty text means zero.
 type ruleField struct {
 	*broker.Rule
 	Field, Value string
 	Number       bool
 }
 
-// formOf are the rules of a queue, or of a key, as fields.
+// formOf returns the rules of a queue, or of a key, as fields.
 func formOf(p inspect.Policy, ofKey bool) (fields []ruleField) {
 	for _, rule := range broker.Rules() {
 		if ofKey && !rule.Key || !ofKey && !rule.Queue || rule.Unit == broker.RuleFlag { // pause and resume are buttons
@@ -34,8 +34,8 @@ func formOf(p inspect.Policy, ofKey bool) (fields []ruleField) {
 	return fields
 }
 
-// typed are the texts of the fields that were changed, by the names of their rules. A
-// field that was left alone keeps what it stands for to the microsecond.
+// typed returns the texts of the changed fields, by the names of their rules. Unchanged
+// fields are left out, so that their values are not rounded.
 func typed(r *http.Request, fields []ruleField) map[string]string {
 	texts := make(map[string]string)
 	for _, f := range fields {
@@ -79,7 +79,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// parseCount reads a whole number; nothing is zero.
+// parseCount parses a whole number; the empty text is zero.
 func parseCount(label, s string) (int64, error) {
 	s = strings.ReplaceAll(strings.TrimSpace(s), ",", "")
 	if s == "" {
@@ -92,7 +92,7 @@ func parseCount(label, s string) (int64, error) {
 	return n, nil
 }
 
-// parseSpan reads a duration, in which d stands for days; nothing is zero.
+// parseSpan parses a duration, with d for days; the empty text is zero.
 func parseSpan(label, s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -105,8 +105,8 @@ func parseSpan(label, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// decideQueue carries out a decision about the queue in the address, and goes
-// back to its page.
+// decideQueue carries out a decision about the queue in the URL, and redirects to its
+// page.
 func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Action, verb, done string,
 	do func(i *inspect.Inspector, name string) error) error {
 	who, err := h.authorize(r, action)
@@ -114,7 +114,7 @@ func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Act
 		return err
 	}
 	name := r.URL.Query().Get("queue")
-	if verb != "remove" { // a policy for a name that was mistyped helps nobody
+	if verb != "remove" { // otherwise a mistyped name would create a queue
 		_, err = h.inspector.Queue(r.Context(), name)
 	}
 	if err == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// snapshot is one look at the store, shared by all pages. It never changes.
+// snapshot is the result of one look at the store, shared by all pages. It never
+// changes.
 type snapshot struct {
 	seq     int64
 	begun   int64     // the number of the look
@@ -19,19 +20,18 @@ type snapshot struct {
 	survey  survey
 	paces   map[string]pace // by queue
 	total   pace
-	err     error     // of this look: survey is then that of the last one that succeeded
-	since   time.Time // the first of the looks in a row that failed
-	message []byte    // what pages are sent
+	err     error     // of this look; survey is then from the last one that succeeded
+	since   time.Time // when the current series of failed looks began
+	message []byte    // what is sent to pages
 }
 
-// survey is what a look shows: queues by name, each with the workers that serve
-// it, and all workers.
+// survey is the data of a look: queues by name, each with its workers, and all workers.
 type survey struct {
 	Queues  []inspect.QueueInfo
 	Workers []inspect.WorkerInfo
 }
 
-// now is the store's time at the look.
+// now returns the store's time at the look.
 func (s survey) now() time.Time {
 	if len(s.Queues) == 0 {
 		return time.Now()
@@ -39,8 +39,8 @@ func (s survey) now() time.Time {
 	return s.Queues[0].Now
 }
 
-// poller looks at the store: at intervals while a page listens, otherwise when
-// a page is asked for.
+// poller looks at the store: at intervals while a page listens, otherwise when a page
+// is requested.
 type poller struct {
 	inspector *inspect.Inspector
 	interval  time.Duration
@@ -51,9 +51,9 @@ type poller struct {
 	mu      sync.Mutex
 	pacer   pacer
 	newest  *snapshot
-	stale   bool  // something was changed since
-	asking  *look // that goes on, or nil
-	begun   int64 // looks
+	stale   bool  // something was changed since the last look
+	asking  *look // the look under way, or nil
+	begun   int64 // number of looks begun
 	history []point
 	pages   map[chan struct{}]struct{}
 	on      bool // run is running
@@ -61,15 +61,15 @@ type poller struct {
 }
 
 const (
-	maxPages    = 1000 // that listen
+	maxPages    = 1000 // listening pages
 	maxHistory  = 450  // points of the charts
-	lingerTicks = 2    // looks after the last page left, for one that follows
+	lingerTicks = 2    // looks after the last page left, in case another one follows
 )
 
 var errTooManyPages = errors.New("too many pages are open")
 
-// listen sends each new snapshot to the channel until leave is called. A
-// page that is slow finds the newest one, never a queue of them.
+// listen signals each new snapshot on the channel until leave is called. A slow page
+// gets only the newest.
 func (p *poller) listen() (news <-chan struct{}, leave func(), err error) {
 	c := make(chan struct{}, 1)
 	p.mu.Lock()
@@ -94,13 +94,13 @@ func (p *poller) listen() (news <-chan struct{}, leave func(), err error) {
 	}, nil
 }
 
-// run looks at the store until nobody listens any more.
+// run looks at the store until no page listens any more.
 func (p *poller) run() {
 	ticks := time.NewTicker(p.interval)
 	defer ticks.Stop()
 	for idle := 0; ; {
 		if _, err := p.look(p.closing); err != nil {
-			return // closing
+			return // the handler is closing
 		}
 		p.mu.Lock()
 		for c := range p.pages {
@@ -126,7 +126,7 @@ func (p *poller) run() {
 	}
 }
 
-// current is a snapshot not older than an interval. The error is that of ctx.
+// current returns a snapshot not older than an interval. The error is that of ctx.
 func (p *poller) current(ctx context.Context) (*snapshot, error) {
 	p.mu.Lock()
 	s, stale := p.newest, p.stale
@@ -137,27 +137,28 @@ func (p *poller) current(ctx context.Context) (*snapshot, error) {
 	return p.look(ctx)
 }
 
-// last is the newest snapshot, or nil.
+// last returns the newest snapshot, or nil.
 func (p *poller) last() *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.newest
 }
 
-// changed makes the next page look anew: a decision was carried out.
+// changed makes the next page look again, after a decision.
 func (p *poller) changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stale, p.asking = true, nil // a look that has begun may not see it
+	p.stale, p.asking = true, nil // a look under way may not show the change
 }
 
-// look is one call to the store, for all who ask while it goes on.
+// look is one call to the store, shared by all requests that arrive during it.
 type look struct {
 	done  chan struct{}
-	found *snapshot // once it is done
+	found *snapshot // set when it is done
 }
 
-// look asks the store. The error is that of ctx, or that the handler is closed.
+// look looks at the store. The error is that of ctx, or says that the handler is
+// closed.
 func (p *poller) look(ctx context.Context) (*snapshot, error) {
 	p.mu.Lock()
 	if p.closing.Err() != nil {
@@ -190,7 +191,7 @@ func (p *poller) look(ctx context.Context) (*snapshot, error) {
 	}
 }
 
-// keep makes a look the newest snapshot, unless one that began later is there.
+// keep makes a look the newest snapshot, unless a look that began later has ended.
 func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,17 +232,17 @@ func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 	return s
 }
 
-// tick is what pages are sent for a snapshot.
+// tick is the event that pages get for a snapshot.
 type tick struct {
 	Seq      int64  `json:"seq"`
 	OK       bool   `json:"ok"`
-	Text     string `json:"text"` // what is wrong
-	Bulk     int    `json:"bulk"` // operations that run
+	Text     string `json:"text"` // what is wrong, if anything
+	Bulk     int    `json:"bulk"` // running bulk operations
 	Interval int64  `json:"interval"`
 	Point    point  `json:"point"`
 }
 
-// trouble says in words that the store does not answer, or nothing.
+// trouble returns a text if the store does not answer, and otherwise "".
 func (s *snapshot) trouble() string {
 	if s.err == nil {
 		return ""
@@ -252,7 +253,7 @@ func (s *snapshot) trouble() string {
 	return "The store does not answer since " + s.since.UTC().Format("15:04:05") + " UTC. What is shown is older. Trying again."
 }
 
-// past is what the charts begin with.
+// past returns the points that the live charts begin with.
 func (p *poller) past() []point {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,18 +7,18 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// queueMore is what a queue's page shows once, when it is opened: it takes calls of
-// its own.
+// queueMore is what a queue's page shows only when it is opened, because it takes
+// further calls.
 type queueMore struct {
 	Note   *inspect.PauseNote
-	Groups []group // of dead jobs, the largest
+	Groups []group // the largest groups of dead jobs
 	Looked int     // dead jobs that were grouped
-	All    bool    // these are all
+	All    bool    // Groups are all groups
 }
 
 const (
 	queueDead   = 500 // dead jobs that a queue's page groups
-	queueGroups = 5   // that it shows
+	queueGroups = 5   // groups that it shows
 )
 
 func (h *Handler) queueMore(ctx context.Context, q *inspect.QueueInfo) (*queueMore, error) {
@@ -46,9 +46,9 @@ func (h *Handler) queueMore(ctx context.Context, q *inspect.QueueInfo) (*queueMo
 	return m, nil
 }
 
-// held says how many of the active jobs of a queue run, and how many workers fetched
-// ahead. A worker that holds more than it has slots for does not say of which queue
-// the surplus is: then each queue has its share, and the numbers are about right.
+// held says how many of the active jobs of a queue run, and how many are prefetched.
+// Workers do not report to which queues their prefetched jobs belong: they are divided
+// in proportion, so the numbers are approximate.
 type held struct {
 	Running, Ahead int
 	About          bool

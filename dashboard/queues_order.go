@@ -14,7 +14,7 @@ type queueTable struct {
 	Rows  []queueRow
 }
 
-// queueColumn is one of a table of queues; those with a key sort it.
+// queueColumn is a column of a table of queues. Those with a key can sort it.
 type queueColumn struct {
 	name, label string
 	key         func(*queueRow) float64
@@ -40,8 +40,8 @@ var queueColumns = []queueColumn{
 	{"slots", "Slots", func(q *queueRow) float64 { return float64(q.Taken) }},
 }
 
-// sortQueues sorts rows by a column, the greatest first where its name has a "-" before
-// it. Of equal ones, and by an unknown name, they stay in the order of their names.
+// sortQueues sorts rows by a column; with "-" before its name, the greatest first.
+// Equal rows, or with an unknown column all rows, stay in the order of their names.
 func sortQueues(rows []queueRow, by string) {
 	name, down := strings.CutPrefix(by, "-")
 	at := slices.IndexFunc(queueColumns, func(c queueColumn) bool { return c.name == name })
@@ -61,8 +61,8 @@ func sortQueues(rows []queueRow, by string) {
 	})
 }
 
-// queueHeads are the heads of a table of queues, with links that sort it: numbers from
-// the greatest, names from the first.
+// queueHeads returns the heads of a table of queues, with links that sort it: numbers
+// descending, names ascending.
 func queueHeads(search, by string) (heads []sortHead) {
 	for _, c := range queueColumns {
 		to, aria := "-"+c.name, "none"

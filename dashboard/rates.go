@@ -13,20 +13,20 @@ import (
 	"github.com/seed81422ce9/jobs/internal/figures"
 )
 
-// pace is what a queue, or all of them, do: per second, of about the last ten
-// seconds; and of about the last five minutes how their jobs fared.
+// pace is what a queue, or all queues, do: rates over about the last ten seconds, and
+// results of about the last five minutes.
 type pace struct {
 	Enqueued, Completed, Retried, Died float64
 	Known                              bool
 
-	Lately inspect.Work // of all queues: without a span
+	Lately inspect.Work // without a span for all queues
 	Even   bool         // Lately is known
 	Gone   time.Duration
-	Ends   bool // the pending jobs will be gone, if all goes on so
-	Stuck  bool // there are some, and they do not get fewer
+	Ends   bool // the pending jobs will be gone at these rates
+	Stuck  bool // there are pending jobs, and they do not get fewer
 }
 
-// Failed is the share of runs that failed or crashed, in the last minutes.
+// Failed returns the share of runs that failed or crashed in the last minutes.
 func (p pace) Failed() string {
 	if p.Lately.Completed+p.Lately.Failed+p.Lately.Crashed == 0 {
 		return "–"
@@ -37,12 +37,13 @@ func (p pace) Failed() string {
 	return strconv.FormatFloat(100*p.Lately.FailureRate(), 'f', 0, 64) + " %"
 }
 
-// Waits are p50, p95 and p99 of how long jobs waited for their first run in the last
-// minutes, Runs of how long runs took. They are empty where servers reported none.
+// Waits returns p50, p95 and p99 of how long jobs waited for their first run in the
+// last minutes; Runs does so of how long runs took. They are empty if workers reported
+// none.
 func (p pace) Waits() []string { return percentiles(p.Lately.Latency.WaitTimes) }
 func (p pace) Runs() []string  { return percentiles(p.Lately.Latency.RunTimes) }
 
-// LongWait is how long 95 % of the jobs waited at most.
+// LongWait returns how long 95 % of the jobs waited at most.
 func (p pace) LongWait() string {
 	if all := p.Waits(); len(all) > 1 {
 		return all[1]
@@ -57,8 +58,8 @@ func percentiles(t inspect.Times) []string {
 	return []string{about(t.Quantile(0.50)), about(t.Quantile(0.95)), about(t.Quantile(0.99))}
 }
 
-// GoneIn is when the pending jobs will be gone; a dash when there are none, or when
-// nobody knows.
+// GoneIn returns when the pending jobs will be gone, or a dash if there are none or it
+// is unknown.
 func (p pace) GoneIn() string {
 	switch {
 	case p.Ends:
@@ -69,11 +70,11 @@ func (p pace) GoneIn() string {
 	return "–"
 }
 
-// point is one moment in the charts of what is seen live: Unix milliseconds, depths,
-// and rates per second. A nil means that it is not known.
+// point is one moment in the live charts: Unix milliseconds, depths, and rates per
+// second. Unknown values are nil.
 type point [10]*float64
 
-// depthStates are the states of a point, in its order.
+// depthStates are the states of a point's depths, in its order.
 var depthStates = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateDead}
 
 func (s *snapshot) point() (p point) {
@@ -96,39 +97,38 @@ func (s *snapshot) point() (p point) {
 	return p
 }
 
-// pacer knows the paces of queues from the totals that looks show, and from the
-// history in the store.
+// pacer computes paces of queues from the totals of looks and the history in the store.
 type pacer struct {
 	mu    sync.Mutex
 	live  figures.Rates
 	seen  time.Time       // the last look that counted
-	bases map[string]base // what queues were some minutes ago
-	whole *base           // and all of them together, where there are too many
-	asked time.Time       // when the history was read
+	bases map[string]base // the queues some minutes ago
+	whole *base           // all queues together, if there are too many
+	asked time.Time       // when the history was last read
 }
 
-// base is a point of the history, and the latencies reported since.
+// base is a point of the history, with the latencies reported since.
 type base struct {
 	at      time.Time
 	totals  inspect.Totals
 	latency inspect.Latency
 }
 
-// until is what was done from a base until a look.
+// until returns what was done from a base until a look.
 func (b *base) until(at time.Time, totals inspect.Totals) inspect.Work {
 	return inspect.Work{Span: max(at.Sub(b.at), 0), Totals: totals.Since(b.totals), Latency: b.latency}
 }
 
 const (
-	baseInterval = time.Minute      // the history has a point a minute
-	baseTimeout  = 2 * time.Second  // a look waits for it, and people for the look
+	baseInterval = time.Minute      // the history has a point per minute
+	baseTimeout  = 2 * time.Second  // a look waits for it, and a page for the look
 	baseSpan     = 5 * time.Minute  // as Inspector.Lately
-	maxPaced     = 500              // queues whose histories are read: those with most to do
-	maxPause     = 30 * time.Second // without looks, after which they begin anew
+	maxPaced     = 500              // queues whose histories are read: those with the largest backlog
+	maxPause     = 30 * time.Second // without looks, after which rates start again
 )
 
-// base reads, once a minute, what the queues were some minutes ago. When it fails
-// what was known stays.
+// base reads, once a minute, what the queues were some minutes ago. After an error it
+// keeps the earlier data.
 func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect.QueueInfo) {
 	m.mu.Lock()
 	now := time.Now()
@@ -169,7 +169,7 @@ func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect
 	}
 }
 
-// paces takes a look into account.
+// paces adds a look and returns the paces of all queues by name, and of all together.
 func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,7 +183,7 @@ func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 	var total pace
 	var backlog int64
 	var sum inspect.Totals
-	net := 0.0 // jobs per second that end beyond those that come
+	net := 0.0 // jobs per second that end, minus those that arrive
 	for n := range queues {
 		q := &queues[n]
 		p := m.of(q)
@@ -219,7 +219,7 @@ func (m *pacer) of(q *inspect.QueueInfo) (p pace) {
 		p.Even = p.Lately.Known()
 	}
 	now := m.live.Work(q.Name)
-	if !now.Known() { // the first look: what the store knows of the last minutes
+	if !now.Known() { // the first look: use the history of the last minutes
 		now = p.Lately
 	}
 	if now.Known() {

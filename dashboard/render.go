@@ -25,14 +25,14 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// view is what every page is made of. Live says that it is kept up to date.
+// view is the data of every page. Live says that the page refreshes itself.
 type view struct {
 	Site, Page, Heading string
-	URL                 string // of this page, relative
+	URL                 string // of this page, relative to the dashboard
 	Live                bool
-	Charts              bool // the page has some
-	Schedules           bool // there are pages of them
-	Workflows           bool // and of these
+	Charts              bool // the page has charts
+	Schedules           bool // there are pages of schedules
+	Workflows           bool // there are pages of workflows
 	Links               []Link
 	Notice              *notice
 	Trouble             string // what is wrong with the store
@@ -62,7 +62,7 @@ func (h *Handler) view(r *http.Request, page, heading string) *view {
 	return v
 }
 
-// May reports whether the button of an action is shown.
+// May reports whether to show the button of an action.
 func (v *view) May(action Action) bool {
 	may, asked := v.had[action]
 	if !asked {
@@ -72,7 +72,7 @@ func (v *view) May(action Action) bool {
 	return may
 }
 
-// ReadOnly reports whether the viewer can decide about nothing.
+// ReadOnly reports whether the viewer may take no action.
 func (v *view) ReadOnly() bool {
 	for _, action := range Actions() {
 		if action != ActionPayload && v.May(action) {
@@ -82,10 +82,10 @@ func (v *view) ReadOnly() bool {
 	return true
 }
 
-// refreshes reports whether a page that is open asks for its newer content.
+// refreshes reports whether an open page asks for its new content.
 func refreshes(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
-// render writes a page, or the part of it that is kept up to date.
+// render writes a page, or for a refresh only its live part.
 func render(w http.ResponseWriter, r *http.Request, name string, v *view, status int) error {
 	part := "layout"
 	if refreshes(r) {
@@ -99,7 +99,7 @@ func render(w http.ResponseWriter, r *http.Request, name string, v *view, status
 	w.Header().Add("Vary", "HX-Request")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(page.Bytes()) // it fails only when nobody listens any more
+		_, _ = w.Write(page.Bytes()) // it fails only if the client is gone
 	}
 	return nil
 }
@@ -129,12 +129,12 @@ func parse() map[string]*template.Template {
 	return all
 }
 
-// text makes what anybody may have written fit to be shown in one place.
+// text returns untrusted text made safe and short enough to show.
 func text(s string) string {
 	return cutRunes(readable.Plain(s), 300)
 }
 
-// short is text for a box of a graph.
+// short returns text for a box of a graph.
 func short(s string) string { return cutRunes(text(s), 24) }
 
 func cutRunes(s string, n int) string {
@@ -147,7 +147,7 @@ func cutRunes(s string, n int) string {
 	return s
 }
 
-// num writes a number in groups of three digits.
+// num formats a number in groups of three digits.
 func num(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -176,7 +176,7 @@ func span(d time.Duration) string {
 	return readable.Span(d)
 }
 
-// ago is how long before now t was; nothing for no time.
+// ago returns how long before now t was, or "" for the zero time.
 func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -184,7 +184,7 @@ func ago(now, t time.Time) string {
 	return span(now.Sub(t))
 }
 
-// relative says when t is, seen from now: "3s ago", "in 5m".
+// relative returns t relative to now: "3s ago", "in 5m".
 func relative(now, t time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
@@ -198,7 +198,7 @@ func relative(now, t time.Time) string {
 	}
 }
 
-// stamp writes a time for people, in UTC.
+// stamp formats a time for people, in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
 func hms(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
@@ -209,9 +209,9 @@ type shownRate struct {
 	Rate  float64
 }
 
-const longName = 40 // bytes that two lines of a table have room for
+const longName = 40 // bytes that fit in two lines of a table
 
-// about writes a time that is known within a tenth or so, in two digits.
+// about formats a duration that is known to about a tenth, with two digits.
 func about(d time.Duration) string {
 	for unit := time.Microsecond; unit < time.Second; unit *= 10 {
 		if d < 100*unit {
@@ -230,8 +230,8 @@ func about(d time.Duration) string {
 	return span(d)
 }
 
-// link is the address of a page with parameters, given as names and values.
-// Those without a value are left out.
+// link returns the URL of a page with parameters, given as names and values. Empty
+// values are left out.
 func link(page string, params ...string) string {
 	q := make(url.Values)
 	for i := 0; i+1 < len(params); i += 2 {
@@ -247,7 +247,8 @@ func link(page string, params ...string) string {
 
 func jobLink(j *broker.Job) string { return link("job", "queue", j.Queue, "id", j.ID) }
 
-// hashes change the address of an asset when it changes, so that browsers load it anew.
+// hashes change the URL of an asset when its content changes, so that browsers reload
+// it.
 var hashes = hashAssets()
 
 func hashAssets() map[string]string {
@@ -267,7 +268,7 @@ func hashAssets() map[string]string {
 	return m
 }
 
-// asset is the address of an embedded file.
+// asset returns the URL of an embedded file.
 func asset(name string) string { return "static/" + name + "?v=" + hashes[name] }
 
 func serveStatic(w http.ResponseWriter, r *http.Request, name string) error {

@@ -103,7 +103,7 @@ func TestSchedules_DecisionsAreGuarded(t *testing.T) {
 		"who=bob action=schedule")
 }
 
-// Where nobody asked for schedules there are no pages of them.
+// Without Config.Schedules there are no pages of schedules.
 func TestSchedules_AreLeftOutUnlessConfigured(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()

@@ -18,7 +18,7 @@ import (
 
 var rowID = regexp.MustCompile(`<th scope="row"><a class="id" href="job\?[^"]*"><bdi>([^<]*)</bdi>`)
 
-// rows are the IDs of the jobs in a page's table.
+// rows returns the IDs of the jobs in a page's table.
 func rows(page string) string {
 	var ids []string
 	for _, m := range rowID.FindAllStringSubmatch(page, -1) {
@@ -43,7 +43,7 @@ func TestFiltersSelect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"":                                               "m1 m2", // pending ones of all queues
+		"":                                               "m1 m2", // pending jobs of all queues
 		"state=pending&queue=mail":                       "m1 m2",
 		"state=pending&queue=post":                       "",
 		"state=pending&type=email:invoice":               "m2",
@@ -82,7 +82,7 @@ func TestFiltersSelect(t *testing.T) {
 	} {
 		has(t, s.get(400, "jobs?"+query), problem, `id="filters"`)
 	}
-	// The form shows what the address says.
+	// The form shows the filter of the URL.
 	has(t, s.get(200, "jobs?state=dead&queue=mail&type=email:welcome&error=a%22b&key=acme&older=1s&suppressed=1"), `value="a&#34;b"`,
 		`value="acme"`, `<option value="mail" selected>mail</option>`,
 		"<option selected>dead</option>", `value="1s"`, `name="suppressed" value="1" checked`)
@@ -151,7 +151,7 @@ func nextPage(page string) string {
 	return ""
 }
 
-// A large store costs a page no more than a small one.
+// A page takes no more calls with a large store than with a small one.
 func TestSearch_NoPageScansAQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
@@ -172,13 +172,13 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 		{"dead", sampleFinds},
 		{"dead?error=nothing", sampleFinds},
 	} {
-		s.get(200, c.path) // whatever the first time costs
+		s.get(200, c.path) // warm up
 		s.faults.Set(nil)
 		page := s.get(200, c.path, "HX-Request", "true")
 		if n := s.faults.Calls("Find"); n > c.finds {
 			t.Errorf("%q makes %d calls of Find, want %d at most", c.path, n, c.finds)
 		}
-		if n := s.faults.Calls(""); n > c.finds+1 { // and one look at the counters
+		if n := s.faults.Calls(""); n > c.finds+1 { // plus one look at the counters
 			t.Errorf("%q makes %d calls, want %d at most", c.path, n, c.finds+1)
 		}
 		if len(page) > 1<<20 {
@@ -196,7 +196,7 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 	}
 }
 
-// How long the live part of each page takes over 100,000 jobs.
+// BenchmarkPages measures the live part of each page with 100,000 jobs.
 func BenchmarkPages(b *testing.B) {
 	s := newSite(b, Config{Authorize: everything, Interval: time.Hour})
 	s.flood(100_000)
@@ -214,7 +214,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// flood fills a queue with n jobs, a fifth of them dead.
+// flood adds n jobs to a queue, a fifth of them dead.
 func (s *site) flood(n int) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -240,7 +240,7 @@ func (s *site) flood(n int) {
 	}
 }
 
-// One queue with many dead jobs does not hide what dies in the others.
+// A queue with many dead jobs does not hide those of the others.
 func TestSearch_DeadJobsAreOfEachQueueInTurn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})

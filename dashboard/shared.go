@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// sharedPages bounds what pages that refresh themselves cost. Between two
-// looks at the store, those of one address share an answer, and refreshLimit
-// others are answered; who is not keeps what it shows until the next look.
+// sharedPages limits the cost of refreshing pages. Between two looks at the store,
+// pages with the same URL share an answer, and at most refreshLimit different ones are
+// answered. The others keep what they show until the next look.
 type sharedPages struct {
 	mu      sync.Mutex
 	seq     int64
@@ -17,17 +17,17 @@ type sharedPages struct {
 
 const refreshLimit = 5
 
-// errBusy has a page keep what it shows.
+// errBusy makes a page keep what it shows.
 var errBusy = &pageError{http.StatusNoContent, "Kept as it is."}
 
-// get answers with what ask returns, or what it returned to another page that
-// refreshed itself since the look seq. What a person asks for is always asked.
+// get returns the answer of ask, or on a refresh the answer for another page with the
+// same URL since the look seq. Requests by a person always call ask.
 func (s *sharedPages) get(address string, seq int64, refresh bool, ask func() (listing, error)) (listing, error) {
 	if !refresh {
 		return ask()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock() // one at a time: who waits finds the answer of who asked
+	defer s.mu.Unlock() // one at a time: a waiting request finds the answer of the one before
 	if s.seq != seq {
 		s.seq, s.answers, s.misses = seq, make(map[string]listing), 0
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// statsReply is the answer of the page "stats".
+// statsReply is the response of the page "stats".
 type statsReply struct {
 	Now     time.Time       `json:"now"`
 	Queues  []figures.Queue `json:"queues"`
 	History *past           `json:"history,omitempty"`
 }
 
-// past is what a queue, or all of them, did in a span. It never changes.
+// past is what a queue, or all queues, did in a span. It never changes.
 type past struct {
 	Span    float64          `json:"span_seconds"`
 	Periods []figures.Period `json:"periods"` // oldest first
@@ -33,7 +33,7 @@ type past struct {
 type chartSpan struct {
 	Name, Label string
 	span        time.Duration
-	periods     int // as many as the history has points, or as a chart has room for
+	periods     int // as many as the history has points or a chart has room for
 }
 
 var chartSpans = []chartSpan{
@@ -51,8 +51,8 @@ func spanNamed(name string) (chartSpan, bool) {
 	return chartSpans[at], true
 }
 
-// stats is what the pages show of queues, as JSON: of one queue, or of all; and with
-// a span, its history.
+// stats serves the figures of one queue, or of all, as JSON, and with a span the
+// history.
 func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
 	s, err := h.look(r)
 	if err != nil {
@@ -90,8 +90,8 @@ func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(reply)
 }
 
-// pasts remembers histories for a while: they have a new point once a minute, and one
-// of 90 days is read in some ninety calls.
+// pasts caches histories: they get a new point only once a minute, and one of 90 days
+// takes about ninety calls.
 type pasts struct {
 	mu  sync.Mutex
 	all map[pastOf]*keptPast
@@ -100,16 +100,16 @@ type pasts struct {
 type pastOf struct{ queue, span string }
 
 type keptPast struct {
-	mu  sync.Mutex // one reads for all who ask
+	mu  sync.Mutex // one request reads for all that wait
 	at  time.Time
 	was *past
 }
 
 const (
 	pastKept = 20 * time.Second
-	maxPasts = 100 // histories that are remembered
+	maxPasts = 100 // cached histories
 
-	leastPeriod = 30 * time.Second // of the newest step: the rates of a few seconds would jump
+	leastPeriod = 30 * time.Second // of the newest step: rates over a few seconds would jump
 )
 
 func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, span chartSpan, now time.Time) (*past, error) {
@@ -146,7 +146,7 @@ func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, spa
 	if was.Deploys == nil {
 		was.Deploys = []inspect.Deploy{}
 	}
-	for n := range was.Deploys { // which anybody may have named
+	for n := range was.Deploys { // program names are untrusted
 		was.Deploys[n].Program = strings.TrimSpace(cutRunes(readable.Plain(was.Deploys[n].Program), 60))
 	}
 	kept.at, kept.was = time.Now(), was

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/history"
 )
 
-// earlier is a store some time ago.
+// earlier is a store whose clock is behind.
 type earlier struct {
 	broker.Broker
 	at time.Time
@@ -49,9 +49,9 @@ func (e *earlier) Queues(ctx context.Context, r broker.QueuesRequest) (broker.Qu
 	return e.Broker.Queues(ctx, r)
 }
 
-// pastWork gives the queue mail a past of so long, up to now: each minute some ten
-// jobs come; of ten eight complete, one fails and one dies. For a quarter of an hour in the middle
-// it is paused, and soon after a new version of the program begins.
+// pastWork gives the queue mail a history of a length, up to now. Each minute about
+// ten jobs arrive; of ten, eight complete, one fails and one dies. In the middle the
+// queue is paused for a quarter of an hour; soon after, a new program version starts.
 func (s *site) pastWork(long time.Duration) {
 	s.t.Helper()
 	now := time.Now()
@@ -111,7 +111,7 @@ func (s *site) pastWork(long time.Duration) {
 			_, err := past.Settle(s.t.Context(), req)
 			ok(err)
 			var l inspect.Latency
-			for i := range req.Items { // one of some takes longer
+			for i := range req.Items { // some take longer
 				l.WaitTimes.Add(req.Items[i].Waited * time.Duration(1+i*i/30))
 				l.RunTimes.Add(req.Items[i].Ran * time.Duration(1+i*i/30))
 			}
@@ -182,7 +182,7 @@ func TestStats_TellsWhatQueuesDidRightAfterARestart(t *testing.T) {
 	s.get(400, "stats?span=2h")
 }
 
-// A history is read once for all who look at it.
+// A history is read once for all pages that show it.
 func TestStats_HistoriesAreShared(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Interval: time.Hour})
@@ -195,7 +195,7 @@ func TestStats_HistoriesAreShared(t *testing.T) {
 	if n := s.faults.Calls(""); n > 0 {
 		t.Errorf("ten more pages made %d calls, want none", n)
 	}
-	for n := range maxPasts + 5 { // a stranger may ask for any
+	for n := range maxPasts + 5 { // anybody may request any queue
 		s.get(404, fmt.Sprintf("stats?queue=q%d&span=1h", n))
 	}
 	s.handler.pasts.mu.Lock()
@@ -207,7 +207,7 @@ func TestStats_HistoriesAreShared(t *testing.T) {
 
 type queueInfo = inspect.QueueInfo
 
-// queueOf is a queue now, and some minutes ago.
+// queueOf describes a queue now and some minutes ago.
 type queueOf struct {
 	now  queueInfo
 	base base

@@ -11,8 +11,9 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// undo is how a decision about named jobs is taken back: a redrive of those that no
-// worker has claimed since, a suppression and its opposite of all.
+// undo holds what is needed to undo a decision about named jobs. A redrive can be
+// undone for jobs that no worker has claimed since; suppressing and unsuppressing, for
+// all.
 type undo struct {
 	verb verb
 	was  map[string][]broker.Job // by queue, before the decision
@@ -25,8 +26,8 @@ func (u *undo) jobs() (n int) {
 	return n
 }
 
-// remembered is what a bulk operation could be taken back to: nothing once there are
-// too many jobs.
+// remembered holds the jobs of a bulk operation as they were before, or nothing once
+// there are too many.
 type remembered struct {
 	undo
 	size   int
@@ -34,8 +35,8 @@ type remembered struct {
 }
 
 const (
-	maxUndo      = 10_000   // jobs that one undo takes back, in a few seconds
-	maxUndoBytes = 16 << 20 // of their errors, which are the largest part
+	maxUndo      = 10_000   // jobs that one undo can restore in a few seconds
+	maxUndoBytes = 16 << 20 // total size of their errors, which are the largest part
 )
 
 // add records a job that is about to be changed.
@@ -53,11 +54,11 @@ func (b *remembered) add(j *broker.Job) {
 	b.was[j.Queue] = append(b.was[j.Queue], *j)
 }
 
-// undoable are the verbs that can be taken back, and what does it.
+// undoable are the verbs that can be undone, with the verb that does it.
 var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}
 
-// before looks up what a decision can be taken back to. Without it there is no way
-// back, but the decision is carried out.
+// before reads the jobs of a decision as they are before it. If that fails, the
+// decision is still carried out, but cannot be undone.
 func (h *Handler) before(ctx context.Context, v verb, queue string, ids []string) []broker.Job {
 	if _, ok := undoable[v.Name]; !ok {
 		return nil
@@ -73,7 +74,7 @@ func (h *Handler) before(ctx context.Context, v verb, queue string, ids []string
 	return was
 }
 
-// undo takes back the decision of a notice, to the end, even if nobody waits for it.
+// undo undoes the decision of a notice. It finishes even if the client is gone.
 func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("of")
 	n := h.notices.get(id)
@@ -109,7 +110,7 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 			report, err = h.inspector.UndoRedrive(h.closing, queue, was)
 		}
 		total.Add(report)
-		if report.Refused > 0 { // which the notice says
+		if report.Refused > 0 { // the notice says so
 			err = nil
 		}
 		h.audit(who, "undo "+u.verb.Name, err, "queue", queue, "jobs", len(was), "done", report.Done, "refused", report.Refused)

@@ -10,19 +10,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// verb is a decision about jobs as the dashboard offers it.
+// verb is a decision about jobs that the dashboard offers.
 type verb struct {
 	inspect.Verb
 	Label  string
 	action Action
 }
 
-// actions permit verbs. Whoever may suppress may undo it.
+// actions are the actions that permit verbs. ActionSuppress permits both suppressing
+// and unsuppressing.
 var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionReschedule, "suppress": ActionSuppress,
 	"unsuppress": ActionSuppress,
 	"cancel":     ActionCancel, "delete": ActionDelete}
 
-// runNow makes jobs due that wait for a time, whatever time the form names.
+// runNow makes scheduled and retry jobs due now. It ignores the time in the form.
 var runNow = inspect.Verb{Name: "run-now", Done: "due now", From: []broker.State{broker.StateScheduled, broker.StateRetry},
 	Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 		return s.Reschedule(ctx, time.Time{})
@@ -38,7 +39,7 @@ var verbs = func() (all []verb) {
 	return all
 }()
 
-// do carries the verb out; delay is for those that set a time.
+// do carries out the verb; delay is for verbs that set a time.
 func (v *verb) do(ctx context.Context, s inspect.Selection, delay time.Duration) (inspect.Report, error) {
 	if delay != 0 && v.Name == "reschedule" {
 		return s.RescheduleIn(ctx, delay)
@@ -55,9 +56,9 @@ func verbNamed(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// verbsFor are the verbs for jobs of a state that the viewer may use. For jobs
-// of any state there are those that the most states allow. Of dead jobs listed ones may
-// be there, and suppressed ones.
+// verbsFor returns the verbs that the viewer may use for jobs in a state. For jobs in
+// any state, it returns the grave ones. listed and suppressed say which kinds of dead
+// jobs there are.
 func verbsFor(v *view, state broker.State, listed, suppressed bool) (all []verb) {
 	for _, one := range verbs {
 		if one.Name == "suppress" && !listed || one.Name == "unsuppress" && !suppressed {

@@ -44,7 +44,7 @@ func TestWorkflows_AreListedAndShown(t *testing.T) {
 	has(t, s.get(503, "workflows"), "The store does not answer")
 }
 
-// A level of very many nodes is shown in part, and can be looked at alone.
+// A level with very many nodes is cut, and has its own page.
 func TestWorkflows_LargeLevelsAreCut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
@@ -93,7 +93,7 @@ func TestWorkflows_DecisionsAreGuarded(t *testing.T) {
 	end := func(id string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, _ = workflow.Wait(ctx, client, id) // the page says what became of it
+		_, _ = workflow.Wait(ctx, client, id) // the page shows the result
 	}
 	end("order-1")
 	decide := func(id, verb string) string {

@@ -24,7 +24,7 @@ const (
 	runbooks     = "../docs/runbooks.md"
 )
 
-// alert is one of the rules, or, with Record, a recording rule.
+// alert is an alerting rule, or, with Record, a recording rule.
 type alert struct {
 	Alert       string
 	Record      string
@@ -34,7 +34,7 @@ type alert struct {
 	Annotations map[string]string
 }
 
-// decode reads a YAML file that has no fields but those of into.
+// decode reads a YAML file. It fails for fields that into does not have.
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -162,11 +162,11 @@ func TestDeploy_EachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 	}
 }
 
-// metricName is a metric of this module in a query.
+// metricName matches a metric of this module in a query.
 var metricName = regexp.MustCompile(`\bjobs_[a-z_]+`)
 
-// checkQuery holds a query to the listed metrics: their names, their labels,
-// and that those which every server reports alike are never added up.
+// checkQuery checks a query against the listed metrics: their names and labels, and
+// that metrics which every server reports with the same value are never summed.
 func checkQuery(t *testing.T, where, query string) {
 	t.Helper()
 	recorded := slices.ContainsFunc(rules(t), func(a alert) bool { return a.Record != "" && strings.Contains(query, a.Record) })
@@ -183,7 +183,7 @@ func checkQuery(t *testing.T, where, query string) {
 		if selector, ok := strings.CutPrefix(rest, "{"); ok {
 			selector, _, _ = strings.Cut(selector, "}")
 			for _, l := range regexp.MustCompile(`([a-z_]+)(=|!)`).FindAllStringSubmatch(selector, -1) {
-				if l[1] != "store" && l[1] != "le" && !slices.Contains(m.Labels, l[1]) { // those come from Prometheus
+				if l[1] != "store" && l[1] != "le" && !slices.Contains(m.Labels, l[1]) { // Prometheus adds these labels
 					t.Errorf("%s: %s has no label %s; it has %v", where, name, l[1], m.Labels)
 				}
 			}
@@ -210,7 +210,7 @@ func checkQuery(t *testing.T, where, query string) {
 	}
 }
 
-// listed finds the metric that a series is of.
+// listed returns the metric of a series.
 func listed(series string) (observe.Metric, bool) {
 	for _, m := range observe.MetricTable() {
 		if series == m.Name && m.Kind != observe.Histogram {

@@ -10,7 +10,7 @@ import (
 
 const dashboardFile = "grafana/dashboards/jobs.json"
 
-// panel is what a query of the dashboard is for.
+// panel is a panel of the dashboard, with its queries.
 type panel struct {
 	ID      int
 	Type    string
@@ -38,8 +38,8 @@ func dashboard(t *testing.T) (panels []panel) {
 	return file.Panels
 }
 
-// queries are those of the dashboard by the panel's title, with the variables
-// as Grafana would fill them in.
+// queries returns the dashboard's queries by the panel's title, with variables replaced
+// as Grafana does.
 func queries(t *testing.T, window string) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)

@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// buildImage runs the build command of the Dockerfile outside of Docker, and
-// returns the directory of what it makes.
+// buildImage runs the build command of the Dockerfile without Docker, and returns the
+// output directory.
 func buildImage(t *testing.T, version string) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^ARG VERSION=devel\nRUN mkdir -p /out/images && \\\n((?:.*\\\n)*.*)$`).FindStringSubmatch(file(t,
@@ -29,8 +29,8 @@ func buildImage(t *testing.T, version string) string {
 	return out
 }
 
-// An image has neither a dynamic linker nor Go: programs in it are static, and
-// say which version they are. It has no home directory either.
+// Programs of the images are static and report their version. Images have no dynamic
+// linker, no Go and no home directory.
 func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 	t.Parallel()
 	const version = "v1.2.3-4-gabcdef"
@@ -54,7 +54,7 @@ func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(filepath.Join(out, "jobsctl"), args...)
 		cmd.Env, cmd.Dir = env, t.TempDir()
-		text, _ := cmd.CombinedOutput() // its exit code is looked at
+		text, _ := cmd.CombinedOutput() // the exit code is checked below
 		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(text), want) {
 			t.Errorf("jobsctl %q exits with %d and says %q; want %d and %q", args, got, text, code, want)
 		}

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the files that are made from othe
 
 const ruleManifest = "kubernetes/monitoring/rules.yaml"
 
-// The operator of Prometheus wants the rules inside a manifest.
+// The Prometheus operator takes the rules in a manifest.
 func TestDeploy_TheOperatorOfPrometheusGetsTheSameRules(t *testing.T) {
 	t.Parallel()
 	_, rules, ok := strings.Cut(file(t, rulesFile), "\ngroups:\n")
@@ -46,8 +46,8 @@ func TestDeploy_TheOperatorOfPrometheusGetsTheSameRules(t *testing.T) {
 	}
 }
 
-// What a cluster may lack stands apart from the base: each directory names all
-// of its files, and kinds of other makers only stand in the two beside it.
+// The base uses only built-in kinds; custom kinds are in the two directories next to
+// it. Each kustomization lists all files of its directory.
 func TestDeploy_TheBaseNeedsNothingThatAClusterMayLack(t *testing.T) {
 	t.Parallel()
 	for dir, foreign := range map[string]string{"": "", "keda": "keda.sh/", "monitoring": "monitoring.coreos.com/"} {

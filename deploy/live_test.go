@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	soon   = time.Minute // longer than anything takes
-	window = "15s"       // of rates, at a scrape every half second
+	soon   = time.Minute // longer than anything that a test waits for
+	window = "15s"       // window of rates, with a scrape every half second
 )
 
-// Two real workers with the environment of the stack, a producer, and what
-// happens to a system: mails that fail, a worker that stops for longer than
-// its lease, a store that is away. Prometheus, with the stack's configuration,
-// has to show something in every panel, and the numbers have to be right.
+// Two real workers run with the environment of the stack, and a producer. Mails fail, a
+// worker stops for longer than its lease, the store is away. Prometheus, with the
+// stack's configuration, must have data for every panel, with the right numbers.
 func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t)
@@ -45,8 +44,8 @@ func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 	}
 	p := newProducer(t, redis.URL)
 
-	// A worker sends a mail, and stops while the mail server thinks about it;
-	// another takes the job over, and the first one's end comes too late.
+	// A worker stops while it sends a mail. Another one reclaims the job, and the first
+	// one settles too late.
 	first := start()
 	p.mail(t, "hold")
 	mails.awaitHeld(t)
@@ -70,7 +69,7 @@ func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 	}
 	prometheus.fill(t, missing)
 
-	// Three processes report the same queues: nothing is added up.
+	// Three processes report the same queues: nothing is summed.
 	stop()
 	dead := p.dead(t)
 	if dead == 0 {
@@ -92,8 +91,8 @@ func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 	}
 }
 
-// fill asks the queries until each has had an answer, and forgets those; the
-// panels given may stay empty for now.
+// fill repeats the missing queries until each has had data, and removes those. The
+// panels in later may stay empty for now.
 func (p *prometheus) fill(t *testing.T, missing map[string][]string, later ...string) {
 	t.Helper()
 	p.await(t, "all panels have data", func() bool {
@@ -118,11 +117,11 @@ func (p *prometheus) fill(t *testing.T, missing map[string][]string, later ...st
 	}
 }
 
-// producer enqueues from this process, and is measured, too.
+// producer enqueues from this process, with metrics.
 type producer struct {
 	client    *jobs.Client
 	inspector *inspect.Inspector
-	address   string // of its metrics
+	address   string // address of its metrics
 }
 
 var mailTask = jobs.Define[map[string]any]("email:send")
@@ -153,8 +152,8 @@ func (p *producer) mail(t *testing.T, to string, options ...jobs.Option) {
 	}
 }
 
-// traffic enqueues jobs of all kinds until it is stopped. What comes of each
-// call the metrics say.
+// traffic enqueues jobs of all kinds until stop is called. The metrics count the
+// results.
 func (p *producer) traffic(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -183,7 +182,7 @@ func (p *producer) traffic(t *testing.T) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// dead counts the dead jobs of all queues.
+// dead returns the number of dead jobs in all queues.
 func (p *producer) dead(t *testing.T) (n int64) {
 	t.Helper()
 	all, err := p.inspector.Queues(t.Context())

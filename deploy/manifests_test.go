@@ -50,7 +50,7 @@ func compose(t *testing.T) (s stack) {
 	return s
 }
 
-// manifests are the documents of a file by kind.
+// manifests returns the documents of a file by kind.
 func manifests(t *testing.T, file string) map[string]any {
 	t.Helper()
 	f, err := os.Open(file)
@@ -94,7 +94,7 @@ func at(t *testing.T, doc any, path string) any {
 
 const worker = "spec/template/spec/containers/0/"
 
-// kubernetes is the environment that the manifests give a worker; values from
+// kubernetes returns the environment that the manifests give a worker; values from
 // secrets are empty.
 func kubernetes(t *testing.T) map[string]string {
 	t.Helper()
@@ -122,15 +122,15 @@ func file(t *testing.T, name string) string {
 	return string(text)
 }
 
-// Both environments are read by the worker, name by name, and give it a grace
-// period that its drain fits into.
+// The worker reads each variable of both environments, and its drain fits into their
+// grace periods.
 func TestDeploy_TheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 	own := regexp.MustCompile(`env:"([A-Z_]+)"`).FindAllStringSubmatch(file(t, "../examples/worker/settings.go"), -1)
 	reads := func(name string) bool {
 		if name == "JOBS_BROKER" || slices.ContainsFunc(own, func(m []string) bool { return m[1] == name }) {
 			return true
 		}
-		// A program that reads a variable refuses nonsense in it.
+		// A program that reads a variable refuses an invalid value.
 		was, set := os.LookupEnv(name)
 		t.Setenv(name, "non:sense")
 		_, _, err := jobs.ConfigFromEnv()

@@ -17,11 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prometheus is a server of the test's own.
+// prometheus is a Prometheus server for one test.
 type prometheus struct{ url string }
 
-// startPrometheus starts Prometheus with the configuration of the stack, but
-// that it looks at the addresses given, and does so every half second.
+// startPrometheus starts Prometheus with the configuration of the stack, except that it
+// scrapes targets, and every half second.
 func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -74,7 +74,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	return nil
 }
 
-// get asks the API; into is the data of the answer.
+// get calls the API and decodes the response's data into into.
 func (p *prometheus) get(t *testing.T, path string, parameters url.Values, into any) {
 	t.Helper()
 	resp, err := http.Get(p.url + path + "?" + parameters.Encode())
@@ -95,7 +95,7 @@ func (p *prometheus) get(t *testing.T, path string, parameters url.Values, into 
 	}
 }
 
-// query returns the values of all series that a query gives now.
+// query returns the current values of all series of a query.
 func (p *prometheus) query(t *testing.T, query string) (values []float64) {
 	t.Helper()
 	var data struct{ Result []struct{ Value [2]any } }
@@ -111,14 +111,14 @@ func (p *prometheus) query(t *testing.T, query string) (values []float64) {
 	return values
 }
 
-// labelValues are those of a metric's label.
+// labelValues returns the values of a metric's label.
 func (p *prometheus) labelValues(t *testing.T, metric, label string) (values []string) {
 	t.Helper()
 	p.get(t, "/api/v1/label/"+label+"/values", url.Values{"match[]": {metric}}, &values)
 	return values
 }
 
-// checkRules makes sure that every rule could be evaluated.
+// checkRules checks that every rule could be evaluated.
 func (p *prometheus) checkRules(t *testing.T) {
 	t.Helper()
 	type rule struct{ Name, Health, LastError string }
@@ -138,7 +138,7 @@ func (p *prometheus) checkRules(t *testing.T) {
 	}
 }
 
-// await asks until something holds; the test has failed if it does not soon.
+// await repeats holds until it is true, and fails the test if that takes too long.
 func (p *prometheus) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	late := time.After(soon)

@@ -29,7 +29,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// buildWorker makes the worker as the image has it, and returns its path.
+// buildWorker builds the worker as the image does, and returns its path.
 func buildWorker(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "worker")
@@ -43,12 +43,12 @@ func buildWorker(t *testing.T) string {
 
 type workerProcess struct {
 	cmd     *exec.Cmd
-	address string // of its metrics
+	address string // address of its metrics
 	log     strings.Builder
-	read    chan struct{} // closed when it has told everything
+	read    chan struct{} // closed when the log is complete
 }
 
-// startWorker starts a worker with nothing else in its environment.
+// startWorker starts a worker with env as its whole environment.
 func startWorker(t *testing.T, program string, env map[string]string) *workerProcess {
 	t.Helper()
 	w := &workerProcess{cmd: exec.Command(program), read: make(chan struct{})}
@@ -108,7 +108,7 @@ func (w *workerProcess) awaitEnd(t *testing.T) {
 	}
 }
 
-// awaitOK asks until the answer is 200.
+// awaitOK waits until the URL answers with status 200.
 func awaitOK(t *testing.T, url string) {
 	t.Helper()
 	late := time.After(soon)
@@ -132,8 +132,8 @@ func awaitOK(t *testing.T, url string) {
 	}
 }
 
-// serveMetrics measures a process that only enqueues, and returns the address
-// of its metrics.
+// serveMetrics serves metrics of a process that only enqueues, and returns them with
+// their address.
 func serveMetrics(t *testing.T, b broker.Broker) (*observe.Metrics, string) {
 	t.Helper()
 	registry := client.NewRegistry()
@@ -155,7 +155,7 @@ func serveMetrics(t *testing.T, b broker.Broker) (*observe.Metrics, string) {
 	return m, web.Listener.Addr().String()
 }
 
-// newImages makes a directory with one image.
+// newImages returns a new directory with one image.
 func newImages(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,8 +170,8 @@ func newImages(t *testing.T) string {
 	return dir
 }
 
-// mailServer takes mail, except for nobody, for whom it never does, and busy,
-// for whom it does not now. It thinks about mail for hold until it is released.
+// mailServer accepts mail. It refuses mail to nobody for good and mail to busy
+// temporarily, and holds mail to hold until it is released.
 type mailServer struct {
 	port     int
 	held     chan struct{}
@@ -200,7 +200,7 @@ func newMailServer(t *testing.T) *mailServer {
 	t.Cleanup(func() {
 		l.Close()
 		s.release()
-		talks.Wait() // for the workers, which ended before
+		talks.Wait() // wait for connections of workers that have ended
 	})
 	return s
 }

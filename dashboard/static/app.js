@@ -1,5 +1,4 @@
-// What the pages do beyond links and forms, which work without it: they are
-// kept up to date, and remember the theme.
+// Live updates and the theme. Links and forms work without scripts.
 "use strict";
 (function () {
   const here = new URL("./", location.href).pathname;
@@ -9,10 +8,10 @@
   const linkText = document.getElementById("link-text");
   let newest = 0, interval = 2000, watchdog;
 
-  // --- News of the store. A browser opens six connections to a host at most,
-  // so one tab listens for all: the one that holds a lock. It tells the others
-  // by a channel. A tab that is hidden takes no part. Where there are no locks
-  // (plain HTTP from another host) each visible tab listens for itself.
+  // --- Events of the store. A browser opens at most six connections to a host,
+  // so one tab listens for all: the one that holds a lock. It passes events to
+  // the others by a channel. Hidden tabs do not take part. Without locks (plain
+  // HTTP from another host) each visible tab listens for itself.
   const name = "jobs-dashboard:" + here;
   const channel = window.BroadcastChannel ? new BroadcastChannel(name) : null;
   let source = null, retry = null, wanted = false, abort = null, letGo = null;
@@ -62,7 +61,7 @@
   addEventListener("pagehide", leave);
   addEventListener("pageshow", attend);
 
-  // expect says so when there is no news for a while.
+  // expect shows a message if no event arrives for a while.
   function expect() {
     clearTimeout(watchdog);
     watchdog = setTimeout(function () {
@@ -88,7 +87,7 @@
   }
 
   // --- The live part of the page is replaced piece by piece, so that focus,
-  // scrolling and what was opened stay. It is left alone while somebody is
+  // scroll position and open parts stay. It does not change while the user is
   // about to decide something in it.
   if (window.Idiomorph) {
     Idiomorph.defaults.callbacks.beforeNodeMorphed = function (old) {
@@ -113,7 +112,7 @@
     if (e.detail.elt === live && busy()) e.detail.shouldSwap = false;
   });
 
-  // --- All rows of a page are checked at once.
+  // --- Checking all rows of a page.
   document.addEventListener("change", function (e) {
     if (e.target.id === "check-all") document.querySelectorAll("input[name=job]").forEach(function (box) { box.checked = e.target.checked; });
   });

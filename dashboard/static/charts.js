@@ -1,5 +1,5 @@
-// Charts: of what a queue, or all of them, did over a span, from the history in the
-// store; or of what was seen live. The numbers are on the page and in "stats" too.
+// Charts of what a queue, or all queues, did over a span, from the history in the
+// store or live. The numbers are also on the page and in "stats".
 "use strict";
 (function () {
   const place = document.getElementById("charts-place");
@@ -16,7 +16,7 @@
   const spread = function (what) { return [["completed", "p50", within(what, "p50")], ["pending", "p95", within(what, "p95")], ["scheduled", "p99", within(what, "p99")]]; };
   const at = function (n) { return function (p) { return p[n]; }; };
 
-  // A step of the history is one value, and drawn as one. Depths are of a moment.
+  // Each step of the history is drawn as one value. Depths are those of a moment.
   const charts = {
     throughput: { steps: true, series: [["pending", "Enqueued", rate("enqueued")], ["completed", "Completed", rate("completed")]] },
     failures: { steps: true, series: [["retry", "Failed runs", rate("failed")], ["scheduled", "Crashes", rate("crashed")], ["dead", "Died", rate("dead")]] },
@@ -56,7 +56,7 @@
     return v < 7200 ? Math.round(v / 60) + "m" : +(v / 3600).toFixed(1) + "h";
   }
 
-  // pauses are the steps at whose end the queue was paused, joined.
+  // pauses returns the spans of steps at whose end the queue was paused.
   function pauses() {
     const all = [];
     if (from) points.forEach(function (p) {
@@ -82,7 +82,7 @@
     c.restore();
   }
 
-  // The legend shows the newest values while nobody points at others.
+  // The legend shows the newest values unless the pointer is at others.
   function newestInLegend(plot) {
     if (plot.cursor.left != null && plot.cursor.left >= 0) return;
     let newest = plot.data[0].length - 1; // percentiles come a minute or two later

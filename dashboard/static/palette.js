@@ -1,5 +1,5 @@
-// The palette: Ctrl-K, or / outside of a field, opens a list of pages and queues to go
-// to, and finds a job by its ID. All of it can be reached by links, too.
+// The palette: Ctrl-K, or / outside of a field, opens a list of pages and queues, and
+// finds a job by its ID. Links lead to all of them, too.
 "use strict";
 (function () {
   const dialog = document.createElement("dialog");

@@ -1,4 +1,4 @@
-// Runs before the page is painted: the theme that was chosen, if one was.
+// Runs before the page is painted, and sets the theme that the user chose, if any.
 (function () {
   document.documentElement.classList.add("js");
   try {

@@ -46,7 +46,7 @@ type listing struct {
 	Looked   int              // queues examined
 	Others   []string         // if the page merges several queues: those with more jobs
 	at       string
-	cursor   string // continues in queue at; both are empty at the end
+	cursor   string // continues in the queue at; both are empty at the end
 }
 
 // A page shows about pageRows jobs. To find them it examines at most pageFinds times

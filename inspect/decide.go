@@ -81,7 +81,7 @@ func refsOf(jobs []*broker.Job) []broker.Ref {
 	return refs
 }
 
-// pageSize returns how many jobs a page has, at most most.
+// pageSize returns how many jobs a page has: most, or fewer at a low PerSecond.
 func (s *Selection) pageSize(most int) int {
 	if s.perSecond > 0 {
 		return min(most, s.perSecond)

@@ -33,8 +33,8 @@ func (g *Group) ID() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Deaths returns how many of the examined jobs died in each of n equal parts of the
-// time from from to to, oldest first.
+// Deaths returns how many of the examined jobs died in each of n equal parts of a time
+// span, oldest first.
 func (g *Group) Deaths(from, to time.Time, n int) []int {
 	counts := make([]int, n)
 	span := to.Sub(from)
@@ -125,7 +125,7 @@ func (all *Groups) List() []Group {
 }
 
 // DeadGroups groups the newest dead jobs of the named queues, or of all queues, taking
-// one job from each queue in turn. It examines at most most jobs, or all if most is
+// one job from each queue in turn. It stops after most jobs, or examines all if most is
 // zero; all reports whether it examined all. Suppressed jobs are left out.
 func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) (groups Groups, all bool, err error) {
 	for j, err := range i.dead(ctx, oneMore(most), false, queues) {

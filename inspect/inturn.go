@@ -58,7 +58,7 @@ type list struct {
 }
 
 // list returns a list of the selection, with pages of a size that suits a caller who
-// reads at most most jobs of that many selections.
+// reads up to most jobs of that many selections.
 func (s Selection) list(ctx context.Context, most, selections int) *list {
 	size := s.listSize()
 	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {

@@ -19,7 +19,7 @@ func TestInspector_RestoreStoresEachJobOnce(t *testing.T) {
 	i := inspect.New(b)
 	unread := errors.New("cannot be read")
 	jobs := func(yield func(broker.NewJob, error) bool) {
-		for n := range 250 { // more than two calls take
+		for n := range 250 { // more than fit in two calls
 			job := broker.NewJob{Queue: "q", ID: string(rune('a'+n%26)) + string(rune('a'+n/26)), Body: broker.Body{Type: "t",
 				Priority: broker.PriorityNormal}, Restore: &broker.Restored{State: broker.StateRetry, Head: broker.Head{Failures: 2}},
 				RunAt: time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)}

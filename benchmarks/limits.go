@@ -15,7 +15,7 @@ const (
 
 // Limits that hold no job back, to measure the cost of checking them.
 var (
-	queueLimits = &broker.PolicyRequest{Queue: "default", MaxActive: new(int64(1000)),
+	queueLimits = &broker.PolicyRequest{Queue: "default", MaxActive: new(int64(1_000_000)),
 		Rate: &broker.Rate{Jobs: 1_000_000, Per: time.Second, Burst: 1_000_000}}
 	keyLimits = &broker.PolicyRequest{Queue: "default", KeyMaxActive: new(int64(1000)),
 		KeyRate: &broker.Rate{Jobs: 1_000_000, Per: time.Second, Burst: 1_000_000}}

@@ -37,7 +37,8 @@ func (p ExaminePlan) Read(r *ExamineRequest) (c ExamineCursor, err error) {
 			return c, nil
 		}
 	}
-	return c, About(Invalid("cursor", "%.64q belongs to no step of this examination; start with an empty one", r.Cursor), "examine", r.Queue, "")
+	err = Invalid("cursor", "%.64q belongs to no step of this examination; start with an empty one", r.Cursor)
+	return c, About(err, "examine", r.Queue, "")
 }
 
 // of returns the parts that an examination begins with.

@@ -146,7 +146,8 @@ var keyRules = []Rule{
 			c.workerOn(c.b, "v").take("a1", "a2", "a3")
 		}},
 	{"Key/MaxDepthBounds", "§35",
-		"A key with KeyMaxDepth waiting jobs, retries among them, is refused more; other keys are not, and the error names the key.", flow, func(c *check) {
+		"A key with KeyMaxDepth waiting jobs, retries among them, is refused more; other keys are not, and the error names the key.",
+		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(2))})
 			late := c.keyedJob("a2", "a")
 			late.Delay = time.Hour
@@ -230,7 +231,8 @@ var keyRules = []Rule{
 		c.same("keys", c.keyNames(9), []string{"k"})
 	}},
 	{"Key/BlockedOnesHinderNoOther", "§35",
-		"However many keys may start nothing, and however many jobs they have, the jobs of other keys are claimed at once.", flow, func(c *check) {
+		"However many keys may start nothing, and however many jobs they have, the jobs of other keys are claimed at once.",
+		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1))})
 			w := c.worker("w")
 			const keys = 300

@@ -189,7 +189,8 @@ var limitRules = []Rule{
 			c.same("what the claim gave of its head", c.worker("v").one("b").Head, before.Head)
 		}},
 	{"Limit/MaxBytesBounds", "§32",
-		"A queue whose waiting jobs have MaxBytes refuses more with ErrQueueFull, of whatever key; ended and active jobs do not count.", flow, func(c *check) {
+		"A queue whose waiting jobs have MaxBytes refuses more with ErrQueueFull, of whatever key; ended and active jobs do not count.",
+		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxBytes: new(int64(15_000))})
 			big := func(id string) broker.NewJob {
 				j := c.keyedJob(id, "key of "+id)

@@ -144,7 +144,8 @@ var sequenceRules = []Rule{
 			w.take("a3")
 		}},
 	{"Sequence/AHeldHeadKeepsItsKey", "§36",
-		"A head that is held keeps its key back until it is unheld, and is then the first again, or until it was moved elsewhere.", flow.and(moves),
+		"A head that is held keeps its key back until it is unheld, and is then the first again, or until it was moved elsewhere.",
+		flow.and(moves),
 		func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2")

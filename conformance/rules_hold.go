@@ -73,7 +73,8 @@ var holdRules = []Rule{
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
 	}},
-	{"Hold/AsTheyAreListed", "§21", "A caller that lists the jobs of a state page by page, and takes each page away, meets every one of them.",
+	{"Hold/AsTheyAreListed", "§21",
+		"A caller that lists the jobs of a state page by page, and takes each page away, meets every one of them.",
 		moves, func(c *check) {
 			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
 				ids := c.addMany(take.Kind.String(), 30)

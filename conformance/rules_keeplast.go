@@ -87,7 +87,8 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), a)
 			w.one("g")
 		}},
-	{"Follow/TakesTurnsOfItsKey", "§41", "A job behind another counts for the depth of its key, and is claimed later in its key's turn.", flow,
+	{"Follow/TakesTurnsOfItsKey", "§41",
+		"A job behind another counts for the depth of its key, and is claimed later in its key's turn.", flow,
 		func(c *check) {
 			if meets.declared(c.limits) {
 				return

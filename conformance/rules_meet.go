@@ -182,21 +182,23 @@ var meetRules = []Rule{
 		c.does("a", "c")
 		c.worker("w").take("a", "x", "y")
 	}},
-	{"Meet/NeedsNoRoom", "§18", "A full queue accepts a job that replaces another, and refuses one that would be stored.", meets, func(c *check) {
-		c.accept(c.meeting("a", broker.ConflictKeepLast))
-		w := c.worker("w")
-		a := w.one("a")
-		c.add("b")
-		depth := int64(1)
-		c.policy(broker.PolicyRequest{MaxDepth: &depth})
-		c.refuse(c.meeting("n", broker.ConflictKeepLast), broker.ErrQueueFull)
-		w.settle(broker.Release(), a)
-		c.replaced(c.meeting("n", broker.ConflictKeepLast), "a")
-		free := c.meeting("f", broker.ConflictReplace)
-		free.Body.Unique.Key = "free"
-		c.refuse(free, broker.ErrQueueFull)
-	}},
-	{"Meet/DebouncePushesTheTime", "§40", "A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
+	{"Meet/NeedsNoRoom", "§18",
+		"A full queue accepts a job that replaces another, and refuses one that would be stored.", meets, func(c *check) {
+			c.accept(c.meeting("a", broker.ConflictKeepLast))
+			w := c.worker("w")
+			a := w.one("a")
+			c.add("b")
+			depth := int64(1)
+			c.policy(broker.PolicyRequest{MaxDepth: &depth})
+			c.refuse(c.meeting("n", broker.ConflictKeepLast), broker.ErrQueueFull)
+			w.settle(broker.Release(), a)
+			c.replaced(c.meeting("n", broker.ConflictKeepLast), "a")
+			free := c.meeting("f", broker.ConflictReplace)
+			free.Body.Unique.Key = "free"
+			c.refuse(free, broker.ErrQueueFull)
+		}},
+	{"Meet/DebouncePushesTheTime", "§40",
+		"A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
 		meets,
 		func(c *check) {
 			w := c.worker("w")

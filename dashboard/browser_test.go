@@ -190,10 +190,21 @@ func (b *tab) prefers(theme string) {
 
 func (b *tab) size(wide, high int64) { b.do(chromedp.EmulateViewport(wide, high)) }
 
-// click clicks the first element that a selector finds.
+// click clicks the first element that a selector finds. The page may replace the
+// element between the two: then it looks again.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector)))
+	for end := time.Now().Add(hung); ; {
+		ctx, cancel := context.WithTimeout(b.ctx, hung)
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector)))
+		cancel()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "No node with given id") || time.Now().After(end) {
+			b.t.Fatalf("clicking %s: %v\n%s", selector, err, b.where())
+		}
+	}
 }
 
 // fill types a text into a field.

@@ -106,10 +106,17 @@
       !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
   }
   document.body.addEventListener("htmx:beforeRequest", function (e) {
-    if (e.detail.elt === live && (busy() || document.visibilityState !== "visible")) e.preventDefault();
+    if (e.detail.elt === live && (submitted || busy() || document.visibilityState !== "visible")) e.preventDefault();
   });
+  // The answer to a form is a page of its own. A refresh beside it may find that the
+  // queue or job is gone already: that is no error.
+  let submitted = false;
+  document.addEventListener("submit", function (e) { submitted = !e.defaultPrevented; });
+  addEventListener("pageshow", function () { submitted = false; });
   document.body.addEventListener("htmx:beforeSwap", function (e) { // somebody began while it was on its way
-    if (e.detail.elt === live && busy()) e.detail.shouldSwap = false;
+    if (e.detail.elt !== live) return;
+    if (submitted) e.detail.isError = false;
+    if (submitted || busy()) e.detail.shouldSwap = false;
   });
 
   // --- Checking all rows of a page.

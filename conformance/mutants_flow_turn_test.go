@@ -126,7 +126,7 @@ var turnMutants = []mutant{
 			}
 		})
 	})},
-	{"dead heads stop their key", "Sequence/ADeadHeadIsSkipped", always(func(p *patched) {
+	{"dead heads stop their key", "Sequence/ADeadHeadIsSkipped Sequence/ADeadHeadMayBeSkippedLater", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) {
 			if r.Ordered != nil && *r.Ordered == broker.OrderSkip {
 				r.Ordered = new(broker.OrderStop)
@@ -136,6 +136,7 @@ var turnMutants = []mutant{
 	{"a redriven head is a job like others", "Sequence/ADeadHeadStopsItsKey", headlessAfter(broker.OpRedrive)},
 	{"a rescheduled head is a job like others", "Sequence/OperatorsMayMoveAHead", headlessAfter(broker.OpReschedule)},
 	{"a held head is a job like others", "Sequence/AHeldHeadKeepsItsKey", headlessAfter(broker.OpHold)},
+	{"an unheld job goes before the head", "Sequence/AnUnheldJobGoesBehindTheHead", headlessAfter(broker.OpUnhold)},
 	{"the order stays when it is removed", "Sequence/WithoutARuleNoHeads", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) {
 			if r.Ordered != nil && *r.Ordered == broker.OrderNone {

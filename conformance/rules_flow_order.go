@@ -124,6 +124,18 @@ var sequenceRules = []Rule{
 			w.settle(broker.Complete(nil), w.one("a3"))
 			w.take("a1")
 		}},
+	{"Sequence/ADeadHeadMayBeSkippedLater", "§36",
+		"OrderSkip, set when a head is dead already, makes it a job like others: redriven, it goes to the back.", flow, func(c *check) {
+			c.ordered(broker.OrderStop)
+			c.addTo("a", "a1", "a2")
+			w := c.worker("w")
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a1"))
+			c.ordered(broker.OrderSkip)
+			c.decide(broker.OpRedrive, "a1")
+			c.same("head", c.key("a").Head, "")
+			w.settle(broker.Complete(nil), w.one("a2"))
+			w.take("a1")
+		}},
 	{"Sequence/OperatorsMayMoveAHead", "§36",
 		"A head that is rescheduled keeps its key back until it is due; one that is cancelled or deleted does not.", flow, func(c *check) {
 			c.ordered(broker.OrderStop)
@@ -161,6 +173,19 @@ var sequenceRules = []Rule{
 			gone := c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "a1")
 			c.ok("delete by its holder", gone[0].Err)
 			w.take("a2")
+		}},
+	{"Sequence/AnUnheldJobGoesBehindTheHead", "§36",
+		"A job that comes to the front, as one that is unheld, does not pass its key's pending head.", flow.and(moves), func(c *check) {
+			c.ordered(broker.OrderStop)
+			c.addTo("a", "a1", "a2", "a3")
+			w := c.worker("w")
+			a1 := w.one("a1")
+			c.hold("a2")
+			w.settle(broker.Retry(0, failure("x")), a1)
+			c.decide(broker.OpUnhold, "a2")
+			for _, id := range []string{"a1", "a2", "a3"} {
+				w.settle(broker.Complete(nil), w.one(id))
+			}
 		}},
 	{"Sequence/WithoutARuleNoHeads", "§36",
 		"Without the rule the jobs of a key run side by side, whatever was a head before; when it is set, active jobs are waited for.", flow,

@@ -1,6 +1,6 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
--- KEYS   record workers void_entries heads leases lease_counts unique by_key scheduled retry dead held key_pieces
+-- KEYS   record workers void_entries heads leases lease_counts unique by_key scheduled retry held key_pieces
 --        key_spans rings* blocked rechecked active_keys key_policies key_rates key_heads ready* token idle_hint
 --        bodies*   (a block for each queue)
 -- ARGV   now queues buckets* worker most_jobs most_bytes many shares*

@@ -1,6 +1,6 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   record remembered unique by_key scheduled retry dead lapses leases held key_pieces key_spans rings*
+-- KEYS   record remembered unique by_key scheduled retry lapses leases held key_pieces key_spans rings*
 --        blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets total ids* bodies* options*
 --        (total: how many jobs; options, for each job but those of normal priority that are pending at once

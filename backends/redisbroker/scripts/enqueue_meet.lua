@@ -1,7 +1,7 @@
 -- enqueue_meet: accept new jobs of one queue, each on its own, in order, where some are not simply
 -- refused when another job holds their unique key: §39 to §41.
 --
--- KEYS   record heads remembered unique by_key scheduled retry dead leases lapses void_entries held key_pieces
+-- KEYS   record heads remembered unique by_key scheduled retry leases lapses void_entries held key_pieces
 --        key_spans rings* blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready*
 --        token bodies*
 -- ARGV   now queues buckets jobs*

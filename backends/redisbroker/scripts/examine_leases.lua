@@ -2,7 +2,7 @@
 -- about workers.
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed by_key scheduled retry dead lapses held key_pieces key_spans rings* blocked rechecked active_keys
+--        unreclaimed by_key scheduled retry lapses held key_pieces key_spans rings* blocked rechecked active_keys
 --        key_policies key_rates key_heads ready* token group_ends group_counts bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;

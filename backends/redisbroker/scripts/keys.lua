@@ -1,6 +1,6 @@
 -- keys: describe keys of a queue, those named or a page of all.
 --
--- KEYS   record dead by_key leases held key_pieces key_spans active_keys key_policies key_rates key_heads
+-- KEYS   record by_key leases held key_pieces key_spans active_keys key_policies key_rates key_heads
 --        bodies*
 -- ARGV   now queues buckets most cursor names*   (cursor: the last key of the page before)
 -- Reply  {0, now, cursor, then per key: its name, pending, active and all jobs that have not ended

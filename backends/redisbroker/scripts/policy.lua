@@ -1,6 +1,6 @@
 -- policy: change rules of a queue's policy, or of one of its keys, and read all of them.
 --
--- KEYS   record plain scheduled retry dead leases held by_key key_pieces key_spans rings* blocked rechecked
+-- KEYS   record plain scheduled retry leases held by_key key_pieces key_spans rings* blocked rechecked
 --        active_keys key_policies key_rates key_heads ready* token
 -- ARGV   now queues buckets key how_many rules*
 --        (key: whose policy it is, empty for the queue; how_many: the number of rules; their names;

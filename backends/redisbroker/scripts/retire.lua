@@ -3,7 +3,7 @@
 -- until their time meanwhile: then a reclaim goes on where a retire stopped.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
---        unique by_key remembered scheduled retry dead cancelled lapses held key_pieces key_spans rings*
+--        unique by_key remembered scheduled retry cancelled lapses held key_pieces key_spans rings*
 --        blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready* token group_ends group_counts
 --        group_news bodies*
 -- ARGV   now queues buckets worker cursor channel   (channel: for events)

@@ -149,6 +149,24 @@ do -- Lua allows a script 200 local names at a time
     return groups, fields
   end
 
+  -- head_first puts the head of a key before the entries that come to the front, since only the head may
+  -- start. If the head is first in the line already, it is taken from the first piece, which is returned.
+  local function head_first(q, group, piece)
+    local head, pending = head_of(q, group.key)
+    if not head then return piece end
+    for i, e in ipairs(group.entries) do
+      if id_of_ready(e) == head then
+        table.insert(group.entries, 1, table.remove(group.entries, i))
+        return piece
+      end
+    end
+    local e = pending and string.match(piece, '^[^\n]+')
+    if not e or id_of_ready(e) ~= head then return piece end
+    table.insert(group.entries, 1, e)
+    group.span.n = group.span.n - 1
+    return string.sub(piece, #e + 2)
+  end
+
   -- write_entries stores ready entries, behind the existing ones or, with front, before them.
   local function write_entries(q, groups, fields, front)
     local spans, last = redis.call('HMGET', q.key_spans, unpack(fields)), {}
@@ -159,10 +177,12 @@ do -- Lua allows a script 200 local names at a time
     end
     local pieces, written, lengths = redis.call('HMGET', q.key_pieces, unpack(last)), {}, {}
     for i, field in ipairs(fields) do
-      local group = groups[field]
+      local group, piece = groups[field], pieces[i] or ''
+      group.before = group.span.n
+      if front and q.rules and q.rules.ordered > 0 then piece = head_first(q, group, piece) end
       local write = front and prepend or append
-      write(field, group.span, pieces[i] or '', group.entries, written)
-      group.before, group.span.n = group.span.n, group.span.n + #group.entries
+      write(field, group.span, piece, group.entries, written)
+      group.span.n = group.span.n + #group.entries
       lengths[2 * i - 1], lengths[2 * i] = field, span_text(group.span)
     end
     redis.call('HSET', q.key_pieces, unpack(written))

@@ -12,7 +12,7 @@ local function head_of(q, key)
   if not head then return nil end
   local id, mark = string.match(head, '^([^\n]*)\n?(.*)$')
   local skips = tonumber(mark)
-  if skips and redis.call('ZSCORE', q.dead, id) and skips < tonumber(redis.call('HGET', q.record, 'skips') or 0) then
+  if skips and skips < tonumber(redis.call('HGET', q.record, 'skips') or 0) then
     redis.call('HDEL', q.key_heads, key)
     return nil
   end
@@ -21,9 +21,7 @@ end
 
 -- is_head reports whether the other jobs of a key come after this one.
 local function is_head(q, key, id)
-  if not (q.rules and q.rules.ordered > 0) then return false end
-  local head = redis.call('HGET', q.key_heads, key)
-  return head and (head == id or string.sub(head, 1, #id + 1) == id .. '\n')
+  return q.rules and q.rules.ordered > 0 and head_of(q, key) == id
 end
 
 -- key_room returns what a key may start now: room is the number of jobs; why says why that is 0; till is

@@ -87,6 +87,9 @@ func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
 // poolConfig has pgx read a PostgreSQL URL, and answers a refusal in words
 // that quote nothing of it.
 func poolConfig(l location) (*pgxpool.Config, error) {
+	if err := l.spelt(postgresParams); err != nil {
+		return nil, err
+	}
 	c, err := pgxpool.ParseConfig(l.url("postgres", l.params))
 	if err == nil {
 		// What a database in SQL_ASCII would not say by itself, and the driver wants to hear.

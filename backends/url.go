@@ -26,6 +26,7 @@ type location struct {
 	authority string // user, password, hosts
 	path      string // without its slash
 	params    url.Values
+	taken     []string // names of parameters that a backend itself has
 }
 
 func parse(raw string) (location, error) {
@@ -98,21 +99,38 @@ func validPorts(authority string) bool {
 func (l *location) take(name string) string {
 	v := l.params.Get(name)
 	l.params.Del(name)
+	l.taken = append(l.taken, name)
 	return v
 }
 
 // only refuses parameters beside the known ones, and says which was probably meant.
 func (l *location) only(known []string) error {
+	if err := l.spelt(known); err != nil {
+		return err
+	}
 	for name := range l.params {
 		if !slices.Contains(known, name) {
-			if meant := nearest(name, known); meant != "" {
-				return refuse("parameter "+meant, "is not spelt so; known here: %s", strings.Join(known, ", "))
-			}
-			return refuse("parameters", "hold one that is not known; known here: %s", strings.Join(known, ", "))
+			return refuse("parameters", "hold one that is not known; known here: %s", l.names(known))
 		}
 	}
 	return nil
 }
+
+// spelt refuses parameters that differ by a letter or two from a known one.
+func (l *location) spelt(known []string) error {
+	for name := range l.params {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if meant := nearest(name, slices.Concat(l.taken, known)); meant != "" {
+			return refuse("parameter "+meant, "is not spelt so; known here: %s", l.names(known))
+		}
+	}
+	return nil
+}
+
+// names lists the parameters of the backend itself and of its driver.
+func (l *location) names(known []string) string { return strings.Join(slices.Concat(l.taken, known), ", ") }
 
 // nearest is the known name from which another differs by a letter or two, or "".
 func nearest(name string, known []string) string {

@@ -307,6 +307,18 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
+	{"a worker that died keeps a slot of each key", "Race/NoLimitIsExceeded", sharing(func(p *patched, died *sync.Map) {
+		change(&p.reclaim, nil, func(r *broker.ReclaimRequest, a *broker.Claimed) {
+			if len(a.Jobs) > 0 {
+				died.Store(r.Queues[0], true)
+			}
+		})
+		p.policies(func(r *broker.PolicyRequest) {
+			if _, lost := died.Load(r.Queue); lost && r.KeyMaxActive != nil && *r.KeyMaxActive > 1 {
+				r.KeyMaxActive = new(*r.KeyMaxActive - 1)
+			}
+		})
+	})},
 	{"rates are one job too high", "Race/NoLimitIsExceeded Limit/RateBounds", always(func(p *patched) {
 		p.rates(func(r *broker.Rate) { r.Burst += 3 })
 	})},

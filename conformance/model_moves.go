@@ -54,7 +54,7 @@ func (s *sequence) reclaim() {
 	req := broker.ReclaimRequest{Now: s.m.now, Worker: w.id, Queues: []string{s.name()}, Max: 1 + s.r.IntN(4), Bytes: s.bytes()}
 	got, err := s.b.Reclaim(s.ctx, req)
 	s.agree(s.m.reclaim(req, got, err))
-	w.known = append(w.known, got.Jobs...)
+	w.learn(got.Jobs)
 }
 
 func (s *sequence) operate() {

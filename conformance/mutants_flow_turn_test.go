@@ -61,6 +61,13 @@ var turnMutants = []mutant{
 			a.Keys = slices.DeleteFunc(a.Keys, func(k broker.KeyInfo) bool { return k.Depth+k.Active == 0 && k.Policy == broker.Policy{} })
 		})
 	})},
+	{"others have twenty turns for one of a key that was alone", "Turn/NobodyRepaysTurns", always(func(p *patched) {
+		change(&p.enqueue, func(r *broker.EnqueueRequest) {
+			if j := &r.Jobs[0]; j.Body.Key == "c" && p.counts(r.Now, j.Queue)[broker.StateActive] >= 30 {
+				p.set(broker.PolicyRequest{Queue: j.Queue, Key: "c", Weight: new(int64(20))})
+			}
+		}, nil)
+	})},
 	{"a key that comes back goes first each time", "Turn/NobodySavesTurnsUp", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {
 			if j.Body.Key == "single" {

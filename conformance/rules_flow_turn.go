@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -93,6 +94,31 @@ var turnRules = []Rule{
 			}
 			c.that(n >= 80, "jobs that were claimed until 30 of a key had gone that has one at a time, beside three others\ngot  %d\nwant about 120",
 				n)
+		}},
+	{"Turn/NobodyRepaysTurns", "§34",
+		"A key that had all turns while no other wanted one, and the jobs without a key, then wait for one round of the others as a new key does.",
+		flow, func(c *check) {
+			w := c.worker("w")
+			for _, key := range []string{"", "b"} {
+				for turn := range 2 { // in one claim, and in several
+					alone, then := fmt.Sprint("alone", key, turn, " "), fmt.Sprint("then", key, turn, " ")
+					c.addTo(key, numbered(alone, 30)...)
+					held := w.claim([]int{30, 5}[turn])
+					for len(held) < 30 {
+						held = append(held, w.claim(5)...)
+					}
+					c.addTo("c", numbered(then+"c", 30)...)
+					c.addTo("d", numbered(then+"d", 30)...)
+					c.addTo(key, numbered(then+"e", 30)...)
+					held = append(held, w.oneByOne(7)...) // one round, and one more of each for rounding
+					c.that(slices.ContainsFunc(held[30:], func(j broker.Job) bool { return j.Key == key }),
+						"jobs claimed beside those of the key %q, which had been alone\ngot  %v\nwant one of its jobs among them", key, idsOf(held[30:]))
+					for more := w.claim(100); len(more) > 0; more = w.claim(100) {
+						held = append(held, more...)
+					}
+					w.settle(broker.Complete(nil), refs(held)...)
+				}
+			}
 		}},
 	{"Turn/WeightsAreTurns", "§34",
 		"A key of weight w has w turns where another has one, from the next turn after the weight is set.", flow, func(c *check) {

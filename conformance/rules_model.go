@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,11 +26,7 @@ var modelRules = []Rule{
 	{"Model/NoKeyStarves", "§34",
 		"Whatever happens in a queue with many keys, a key that can start a job waits for at most as many jobs of each other key as that " +
 			"key ever weighed, and two more.", flow, func(c *check) {
-			c.runs(300, func(seed uint64) *sequence {
-				s := newSequence(c, seed, 1)
-				s.all, s.m.turns, s.tenants, s.keyed = s.all[:1], true, 6, 85
-				return s
-			})
+			c.runs(1, 300, func(s *sequence) { s.all, s.m.turns, s.tenants, s.keyed = s.all[:1], true, 6, 85 })
 		}},
 }
 
@@ -65,11 +62,12 @@ func (c *check) seeded(seed uint64) {
 // sequences runs random sequences, each in queues of its own.
 func (c *check) sequences(queues, steps int) {
 	c.tb.Helper()
-	c.runs(steps, func(seed uint64) *sequence { return newSequence(c, seed, queues) })
+	c.runs(queues, steps, func(*sequence) {})
 }
 
-func (c *check) runs(steps int, sequence func(seed uint64) *sequence) {
+func (c *check) runs(queues, steps int, change func(*sequence)) {
 	c.tb.Helper()
+	handles := c.handles()
 	begun, seed := time.Now(), c.seed()
 	for n := uint64(0); ; n++ {
 		lasted := time.Since(begun)
@@ -77,7 +75,9 @@ func (c *check) runs(steps int, sequence func(seed uint64) *sequence) {
 			return
 		}
 		c.seeded(seed + n)
-		sequence(seed + n).run(steps)
+		s := newSequence(c, handles[:], seed+n, queues)
+		change(s)
+		s.run(steps)
 	}
 }
 
@@ -103,12 +103,23 @@ type modelClient struct {
 	last   broker.SettleRequest
 }
 
-func newSequence(c *check, seed uint64, queues int) *sequence {
+// learn adds jobs that a worker got. It forgets an earlier job of the same ID and epoch, which had been removed: no
+// store can tell its lease from the new one.
+func (w *modelClient) learn(jobs []broker.Job) {
+	for _, j := range jobs {
+		w.known = slices.DeleteFunc(w.known, func(old broker.Job) bool {
+			return old.Queue == j.Queue && old.ID == j.ID && old.Head.Epoch == j.Head.Epoch
+		})
+		w.known = append(w.known, j)
+	}
+}
+
+func newSequence(c *check, handles []broker.Broker, seed uint64, queues int) *sequence {
 	h := fnv.New64a()
 	fmt.Fprint(h, c.rule.ID, seed)
 	s := &sequence{check: c, run0: seed, r: rand.New(rand.NewPCG(h.Sum64(), 0)),
-		m: &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}}, all: []broker.Broker{c.b, c.open(),
-			c.open()}, tenants: 3, keyed: 40}
+		m:   &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}},
+		all: handles, tenants: 3, keyed: 40}
 	for i := range queues {
 		s.names = append(s.names, fmt.Sprintf("q%d-%d", i, seed))
 	}
@@ -242,7 +253,7 @@ func (s *sequence) claim() {
 	}
 	got, err := s.b.Claim(s.ctx, req)
 	s.agree(s.m.claim(req, got, err))
-	w.known = append(w.known, got.Jobs...)
+	w.learn(got.Jobs)
 }
 
 // bytes returns a bound for an answer: mostly the default, else one job or a few.

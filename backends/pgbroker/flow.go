@@ -126,12 +126,14 @@ func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
 	}
 	for i, n := range turns {
 		pass, floor := &q.passes[i], lowest[i]
-		if *pass == 0 && floor >= 0 {
+		if floor < 0 {
+			continue
+		}
+		if *pass == 0 {
 			*pass = floor + turnPass - 1 // as a new key
 		}
-		if n > 0 {
-			*pass = min(max(*pass, floor-1), floor+turnPass) + n*turnPass
-		}
+		// Bounded even without a turn: what these jobs got while no key wanted a turn is not made up for.
+		*pass = min(max(*pass, floor-1), floor+turnPass) + n*turnPass
 	}
 }
 

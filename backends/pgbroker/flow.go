@@ -341,8 +341,8 @@ func (c *claiming) flowed() {
 		c.more = c.more || s.retried >= promoteLimit
 		switch {
 		case state.err != nil || full || !s.left && !s.keyless: // asking again helps only when there is room
-		case s.plain:
-			c.more = c.more || s.taken > 0
+		case s.plain: // if it gave nothing although it might have, other claims have locked its jobs
+			c.more = c.more || s.taken > 0 || allowed <= 0 || c.size >= c.room
 		case s.taken == allowed || c.size >= c.room:
 			c.more = true
 		case !s.left:

@@ -353,3 +353,27 @@ func TestFlow_AQueueThatGetsLimitsKeepsItsTurn(t *testing.T) {
 		})
 	}
 }
+
+func TestFlow_SaysMoreOfAQueueWithLimitsThatItHadNoRoomFor(t *testing.T) {
+	t.Parallel()
+	for name, bound := range map[string]broker.ClaimRequest{"bytes": {Max: 5, Bytes: 1}, "jobs": {Max: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			keyed, limited := aJob("keyed", ofKey("a")), aJob("limited")
+			keyed.Queue, limited.Queue = "keyed", "limited"
+			f.store(f, keyed, limited)
+			_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "limited", MaxActive: new(int64(5))})
+			f.ok(err)
+			_, err = f.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"keyed", "limited"}, Lease: time.Hour, Register: true})
+			f.ok(err)
+			bound.Worker, bound.Queues = "w", []broker.Share{{Queue: "keyed", Max: 2}, {Queue: "limited", Max: 2}}
+			got, err := f.Claim(t.Context(), bound)
+			f.ok(err)
+			f.wants("no room for the other queue", got.Jobs, "keyed")
+			if !got.More {
+				t.Error("it says no More, want it for the queue with limits")
+			}
+		})
+	}
+}

@@ -224,7 +224,7 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
-	{"the depth of a key is not bounded", "Key/MaxDepthBounds", always(func(p *patched) {
+	{"the depth of a key is not bounded", "Key/MaxDepthBounds Key/DepthComesBeforeUniqueKeys", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) { r.KeyMaxDepth = nil })
 	})},
 	{"a key has no limits of its own", "Key/OwnRulesTakeThePlace", always(func(p *patched) {

@@ -176,6 +176,21 @@ var keyRules = []Rule{
 			c.that(errors.As(err, &full) && full.Field == "",
 				"by the queue and by the key\ngot  %v\nwant the refusal of the queue, which comes first", err)
 		}},
+	{"Key/DepthComesBeforeUniqueKeys", "§18",
+		"A full key refuses a job before its unique key does, also when a job before it in the request made it full.", flow.and(unique),
+		func(c *check) {
+			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(1))})
+			keyed := func(id, key, unique string) broker.NewJob {
+				j := c.uniqueJob(id, unique, untilDone, 0)
+				j.Body.Key = key
+				return j
+			}
+			c.accept(keyed("holder", "z", "u"))
+			r := c.enqueue(keyed("a1", "a", "u"), keyed("b1", "b", ""), keyed("b2", "b", "u"), keyed("a2", "a", "u"))
+			for i, want := range []error{broker.ErrDuplicate, nil, broker.ErrQueueFull, broker.ErrDuplicate} {
+				c.that(errors.Is(r[i].Err, want), "Enqueue of %s\ngot  error %v\nwant %v", r[i].ID, r[i].Err, want)
+			}
+		}},
 	{"Key/OwnRulesTakeThePlace", "§33",
 		"Each rule of a key's own policy replaces the queue's rule for each key.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 2}})

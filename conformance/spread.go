@@ -31,7 +31,7 @@ var oneStore = map[string]string{
 	"Hold": "CountsForDepth IsNeverClaimed ObeysTheTable TakesOutOfTheQueue UnholdAfterItsTime UnholdMakesItWhatItWas " +
 		"UnholdPutsInFront",
 	"Keep":  "CompleteLeavesTheProgress GoesAlong IsFenced",
-	"Key":   "KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
+	"Key":   "DepthComesBeforeUniqueKeys KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
 	"Lease": "EndedIDIsRememberedForADay RenewCountsWhatIsHeld RetireLeavesOthersAlone RetireListsWhatItReleased",
 	"Many":  "FindsWhatALimitKeptBack ServesSharesInOrder",
 	"Meet":  "ARepeatBesideAnother ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",

@@ -60,8 +60,9 @@ func (r *repeats) note(run *flush) (stored int) {
 }
 
 // refuse refuses those of rest that repeat a job which exists by now, in at most one round
-// trip. room is how many jobs the queue still takes. A full queue refuses before unique keys
-// are looked at, and other jobs may fill it, so that only the first ones can be decided.
+// trip. room is how many jobs the queue still takes. A full queue, or a full key, refuses before
+// unique keys are looked at, and other jobs may fill it, so that only the first ones can be
+// decided, and none that has a key.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
 	leave := make(map[string]bool) // IDs of those left, which may exist before a later job with the same ID is decided
@@ -73,7 +74,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 			rest.receipts[i].Holder = j.ID
 			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
 			continue
-		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left.jobs) == 0):
+		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left.jobs) == 0 && j.Body.Key == ""):
 			held.jobs, held.receipts = append(held.jobs, j), append(held.receipts, rest.receipts[i])
 			continue
 		}

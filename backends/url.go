@@ -130,7 +130,9 @@ func (l *location) spelt(known []string) error {
 }
 
 // names lists the parameters of the backend itself and of its driver.
-func (l *location) names(known []string) string { return strings.Join(slices.Concat(l.taken, known), ", ") }
+func (l *location) names(known []string) string {
+	return strings.Join(slices.Concat(l.taken, known), ", ")
+}
 
 // nearest is the known name from which another differs by a letter or two, or "".
 func nearest(name string, known []string) string {

@@ -152,7 +152,7 @@ var withCause = reflect.TypeOf(fmt.Errorf("%w: %w", ErrUnavailable, ErrClosed))
 // package's.
 func decides(err error) bool {
 	own, ok := err.(interface{ Is(error) bool })
-	return slices.ContainsFunc(sentinels, func(e error) bool { return err == e || ok && own.Is(e) })
+	return slices.ContainsFunc(sentinels, func(e error) bool { return err == e || ok && own.Is(e) }) //nolint:errorlint // not what it wraps
 }
 
 // StoreFailed reports whether the store and not the request caused err: the store could

@@ -96,7 +96,7 @@ var turnRules = []Rule{
 				n)
 		}},
 	{"Turn/NobodyRepaysTurns", "§34",
-		"A key that had all turns while no other wanted one, and the jobs without a key, then wait for one round of the others as a new key does.",
+		"A key that had all turns while no other wanted one, and the jobs without a key, then wait for one round of the others, as a new key.",
 		flow, func(c *check) {
 			w := c.worker("w")
 			for _, key := range []string{"", "b"} {

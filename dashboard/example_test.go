@@ -62,7 +62,7 @@ func userOf(r *http.Request) *person { return &person{Name: r.Header.Get("User")
 func ExampleConfig() {
 	b := membroker.New()
 	defer b.Close()
-	codecs := []payload.PayloadCodec{payload.Compress(payload.CompressConfig{})}
+	codecs := []payload.Codec{payload.Compress(payload.CompressConfig{})}
 
 	// begin authorize
 	cfg := dashboard.Config{

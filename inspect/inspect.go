@@ -72,15 +72,20 @@ type Policy = broker.Policy
 //	Held        int              // leases the store counts for it, or counted up to a minute ago
 type WorkerInfo = broker.WorkerInfo
 
-// Other types that an Inspector takes and returns; package broker documents their
-// fields.
+// Package broker documents the fields of these types.
 type (
-	Page          = broker.Page          // one page of a query's answer: Jobs, Cursor
-	PolicyRequest = broker.PolicyRequest // changes the fields of a Policy that are not nil
-	Rate          = broker.Rate          // bounds how many jobs start
-	Order         = broker.Order         // says whether the jobs of a key go one after the other
-	Retention     = broker.Retention     // bounds kept records by age and count
-	DeadReason    = broker.DeadReason    // says why a job is dead
+	// Page is one page of a query's answer: Jobs, Cursor.
+	Page = broker.Page
+	// PolicyRequest changes the fields of a Policy that are not nil.
+	PolicyRequest = broker.PolicyRequest
+	// Rate bounds how many jobs start.
+	Rate = broker.Rate
+	// Order says whether the jobs of a key go one after the other.
+	Order = broker.Order
+	// Retention bounds kept records by age and count.
+	Retention = broker.Retention
+	// DeadReason says why a job is dead.
+	DeadReason = broker.DeadReason
 )
 
 // Values for a PolicyRequest; see package broker.

@@ -172,7 +172,7 @@ func stateOf(s gobreaker.State) BreakerState {
 // refused returns the error of a refused run, which snoozes the job.
 func (cfg *BreakerConfig) refused(ctx context.Context, job *jobs.Job, b *breaker, why error) error {
 	delay := cfg.Pause/4 + rand.N(cfg.Pause/4+1)
-	if at := b.reopening.Load(); why == gobreaker.ErrOpenState && at != nil {
+	if at := b.reopening.Load(); errors.Is(why, gobreaker.ErrOpenState) && at != nil {
 		delay = max(time.Until(*at), 0) + 1 + rand.N(cfg.Pause/2+1)
 	}
 	if cfg.OnRefused != nil {

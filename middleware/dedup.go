@@ -119,7 +119,7 @@ func Dedup(cfg DedupConfig) jobs.Middleware {
 	}
 	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
 		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold,
-			time.Duration(broker.MaxDelay))
+			broker.MaxDelay)
 	}
 	field.DurationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
 	field.DurationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)

@@ -33,7 +33,7 @@ type TimeoutConfig struct {
 // when a test calls the handler itself.
 func Timeout(cfg TimeoutConfig) jobs.Middleware {
 	if cfg.Soft <= 0 || cfg.Soft > broker.MaxDelay {
-		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, time.Duration(broker.MaxDelay))
+		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, broker.MaxDelay)
 	}
 	if cfg.Hard != 0 && cfg.Hard <= cfg.Soft {
 		field.Refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it",

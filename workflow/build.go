@@ -59,7 +59,7 @@ type builder struct {
 func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: when(w.Deadline), Retention: duration(w.Retention)}}
 	if w.Retention > maxRetention {
-		return nil, broker.Invalid("Retention", "is %v, the limit is %v (100 years)", w.Retention, time.Duration(maxRetention))
+		return nil, broker.Invalid("Retention", "is %v, the limit is %v (100 years)", w.Retention, maxRetention)
 	}
 	if p.graph.Retention == 0 {
 		p.graph.Retention = duration(defaultRetention)

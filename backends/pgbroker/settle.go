@@ -222,7 +222,7 @@ func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, e
 }
 
 func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) error {
-	fault := error(broker.ErrLeaseLost)
+	fault := broker.ErrLeaseLost
 	applied := t.verdicts
 	switch {
 	case !t.served:

@@ -17,7 +17,6 @@ import (
 // callersTx is a transaction of an application.
 type callersTx struct {
 	broker.Producer
-	conn     *pgx.Conn // under it; nil for database/sql
 	exec     func(sql string, args ...any) error
 	text     func(sql string) (string, error)
 	commit   func() error

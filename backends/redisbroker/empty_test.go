@@ -67,7 +67,6 @@ func TestQueue_TakesLittleOfAProcess(t *testing.T) {
 	for _, name := range queues {
 		b.queue(name).see()
 	}
-	held = nil
 	if each := (heap() - before) / uint64(len(queues)); each > 1<<10 {
 		t.Errorf("a process holds %d bytes of a queue, want 1 KB at most", each)
 	}

@@ -82,7 +82,7 @@ func (s *settled) take(b *Broker, p *part, a answer[[]broker.Verdict]) {
 	}
 	for n, i := range p.items {
 		v := &s.verdicts[i]
-		said := broker.Verdict{Err: cmp.Or(a.err, error(broker.ErrLeaseLost))}
+		said := broker.Verdict{Err: cmp.Or(a.err, broker.ErrLeaseLost)}
 		if lost {
 			said.Err = broker.ErrLeaseLost
 		} else if n < len(a.got) {

@@ -16,7 +16,7 @@ type cable struct {
 	worker func(id string) // told of each worker that is registered
 }
 
-func newCable(b broker.Broker, l *ledger, cut context.Context, worker func(id string)) *cable {
+func newCable(cut context.Context, b broker.Broker, l *ledger, worker func(id string)) *cable {
 	c := &cable{ledger: l, cut: cut, worker: worker}
 	c.Broker = broker.Wrap(b, c.around)
 	return c

@@ -51,7 +51,7 @@ type Demo struct {
 	corpses sync.WaitGroup // of workers that were killed
 }
 
-// ErrExists: a queue of the demo's names is there already.
+// ErrExists says that there is a queue already of a name that the demo uses.
 var ErrExists = errors.New("the queue exists, and a demo uses none but its own")
 
 // Start begins with the load. Stop ends it.
@@ -60,7 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 		cfg.Lease = defaultLease
 	}
 	l := newLedger()
-	watched := newCable(cfg.Broker, l, context.Background(), nil)
+	watched := newCable(context.Background(), cfg.Broker, l, nil)
 	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {},
 		client: jobs.NewClient(watched, jobs.ClientConfig{})}
 	d.knobs.Store(&cfg.Knobs)

@@ -72,7 +72,7 @@ func (d *Demo) hire() (*worker, error) {
 		queues[d.cfg.Prefix+name] = weight
 	}
 	var err error
-	w.server, err = jobs.NewServer(newCable(d.cfg.Broker, d.ledger, cut, w.known), jobs.Config{
+	w.server, err = jobs.NewServer(newCable(cut, d.cfg.Broker, d.ledger, w.known), jobs.Config{
 		Queues: queues, Concurrency: slots, Lease: d.cfg.Lease, RetryPolicy: jobs.Exponential(time.Second, 10*time.Second),
 		ShutdownTimeout: time.Second, Program: w.name, Logger: slog.New(slog.DiscardHandler),
 		Hooks: jobs.Hooks{Reclaim: func(e jobs.ReclaimEvent) { d.reclaimed(w, e) }},

@@ -25,10 +25,10 @@ type Kill struct {
 }
 
 var (
-	// ErrNoWorker: there is none to kill.
+	// ErrNoWorker says that there is no worker to kill.
 	ErrNoWorker = errors.New("no worker is left to kill")
 
-	// ErrEnded: the demo was stopped.
+	// ErrEnded says that the demo was stopped.
 	ErrEnded = errors.New("the demo has ended")
 )
 

@@ -239,7 +239,7 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 	lost, ended, why := 0, 0, broker.ErrLeaseLost
 	for i := range items {
 		if items[i].Outcome.Kind() == broker.OutcomeKeep {
-			err := error(broker.ErrLeaseLost)
+			err := broker.ErrLeaseLost
 			if len(verdicts) > 0 {
 				err = verdicts[i].Err
 			}

@@ -15,7 +15,7 @@ func Refuse(name, hint string, args ...any) { panic(broker.Invalid(name, hint, a
 // broker.MaxDelay.
 func DurationOr(name string, d *time.Duration, zero time.Duration) {
 	if *d < 0 || *d > broker.MaxDelay {
-		Refuse(name, "is %v; use more than zero and at most %v, or 0 for %v", *d, time.Duration(broker.MaxDelay), zero)
+		Refuse(name, "is %v; use more than zero and at most %v, or 0 for %v", *d, broker.MaxDelay, zero)
 	}
 	if *d == 0 {
 		*d = zero

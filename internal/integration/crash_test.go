@@ -122,7 +122,7 @@ func TestProgram_OneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
 				}
 			}
 		}
-		if j := s.job(t, killer); j.Reason != broker.ReasonCrashes || deaths != int(j.Crashes) {
+		if j := s.job(t, killer); j.Reason != broker.ReasonCrashes || deaths != j.Crashes {
 			t.Errorf("the job that kills its processes is dead by %v after %d crashes and %d deaths", j.Reason, j.Crashes, deaths)
 		}
 		startWorker(t, s.url, settings{concurrency: 10})

@@ -73,7 +73,7 @@ func TestProgram_BlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		codecs := []payload.PayloadCodec{payload.Compress(payload.CompressConfig{}),
+		codecs := []payload.Codec{payload.Compress(payload.CompressConfig{}),
 			payload.Encrypt(payload.EncryptConfig{Keys: ring}), payload.ClaimCheck(payload.ClaimCheckConfig{Blobs: blobs, MinSize: 1})}
 		client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{payload.EncodePayloads(codecs...)}})
 		defer client.Close()

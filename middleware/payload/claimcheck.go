@@ -47,7 +47,7 @@ const (
 // similar options) stays with the job, whatever its size.
 //
 // Use it as the last codec.
-func ClaimCheck(cfg ClaimCheckConfig) PayloadCodec {
+func ClaimCheck(cfg ClaimCheckConfig) Codec {
 	if cfg.Blobs == nil {
 		field.Refuse("ClaimCheckConfig.Blobs", "is nil; OpenFileBlobs makes one of a directory")
 	}
@@ -107,7 +107,7 @@ func (c *claimCheck) fetch(ctx context.Context, key string, size int) (data []by
 	defer func() { err = errors.Join(err, blob.Close()) }()
 	data = make([]byte, size+1)
 	n, err := io.ReadFull(blob, data)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}
 	return data[:n], err

@@ -34,7 +34,7 @@ const (
 // smaller. Jobs with a compressed payload have the header jobs-compression. A job
 // whose payload cannot be decompressed is dead (ErrTampered, ErrTooLarge); one
 // with a compression that this release does not know is snoozed.
-func Compress(cfg CompressConfig) PayloadCodec {
+func Compress(cfg CompressConfig) Codec {
 	sizeOr("CompressConfig.MinSize", &cfg.MinSize, defaultCompressMinSize)
 	sizeOr("CompressConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
 	c := &compression{min: cfg.MinSize, max: cfg.MaxSize}

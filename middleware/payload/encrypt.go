@@ -55,7 +55,7 @@ const (
 //
 // The cipher is XAES-256-GCM: it derives a key for each payload from a random
 // nonce of 24 bytes, so that one key is safe for any number of payloads.
-func Encrypt(cfg EncryptConfig) PayloadCodec {
+func Encrypt(cfg EncryptConfig) Codec {
 	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
 		field.Refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
 	}

@@ -140,7 +140,7 @@ func TestEncrypt_KeysRotateWithoutLosingAJob(t *testing.T) {
 
 // uniqueKeyOf enqueues a task with a PIN through codecs and returns the stored
 // unique key.
-func uniqueKeyOf(t *testing.T, pin string, option jobs.Option, codecs ...PayloadCodec) string {
+func uniqueKeyOf(t *testing.T, pin string, option jobs.Option, codecs ...Codec) string {
 	t.Helper()
 	b := membroker.New()
 	defer b.Close()

@@ -38,7 +38,7 @@ func ExampleEncodePayloads() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	codecs := []payload.PayloadCodec{ // the same, in the same order, on both sides
+	codecs := []payload.Codec{ // the same, in the same order, on both sides
 		payload.Compress(payload.CompressConfig{}),
 		payload.Encrypt(payload.EncryptConfig{Keys: ring}),
 		payload.ClaimCheck(payload.ClaimCheckConfig{Blobs: blobs, MinSize: 200}),

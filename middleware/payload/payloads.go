@@ -13,11 +13,11 @@ import (
 	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
-// PayloadCodec encodes payloads on their way into the store and decodes them for
+// Codec encodes payloads on their way into the store and decodes them for
 // handlers: Compress, Encrypt, ClaimCheck, or an application's own. It must be
 // safe for concurrent use. Its errors must not quote the payload, since they are
 // logged.
-type PayloadCodec interface {
+type Codec interface {
 	// EncodePayload may replace job.Body.Payload, but must not change its bytes.
 	// It must set a header of its own if it has encoded the payload, and remove
 	// that header if not, since a job can come with the headers of another one. If
@@ -51,7 +51,7 @@ var (
 // The client derives a unique key from the plain payload. Whoever can read that
 // key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
-func EncodePayloads(codecs ...PayloadCodec) jobs.EnqueueMiddleware {
+func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
 			for _, o := range batch {
@@ -72,7 +72,7 @@ func EncodePayloads(codecs ...PayloadCodec) jobs.EnqueueMiddleware {
 // then at producers: a job that was enqueued without the codec passes it
 // unchanged, unless the codec's documentation says otherwise. Use DecodePayloads
 // once in the chain of a handler.
-func DecodePayloads(codecs ...PayloadCodec) jobs.Middleware {
+func DecodePayloads(codecs ...Codec) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			for i := len(codecs) - 1; i >= 0; i-- {

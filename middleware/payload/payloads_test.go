@@ -19,7 +19,7 @@ import (
 )
 
 // encoded returns a job with the stored form of a payload.
-func encoded(t testing.TB, codec PayloadCodec, payload []byte) *broker.Job {
+func encoded(t testing.TB, codec Codec, payload []byte) *broker.Job {
 	t.Helper()
 	job := broker.NewJob{Queue: "q", ID: "1", Body: broker.Body{Type: "report", Payload: payload}}
 	before := bytes.Clone(payload)
@@ -32,7 +32,7 @@ func encoded(t testing.TB, codec PayloadCodec, payload []byte) *broker.Job {
 	return &broker.Job{Queue: job.Queue, ID: job.ID, Body: job.Body}
 }
 
-func decode(codec PayloadCodec, job *broker.Job) ([]byte, error) {
+func decode(codec Codec, job *broker.Job) ([]byte, error) {
 	return codec.DecodePayload(context.Background(), jobs.NewJob(job))
 }
 
@@ -86,7 +86,7 @@ func outcomeOf(t *testing.T, handlerErr error) *jobs.JobRecord {
 func TestPayloads_CodecsReturnAnyPayloadByteForByte(t *testing.T) {
 	t.Parallel()
 	ring := testRing(t, "k1", "k1")
-	for name, codecs := range map[string][]PayloadCodec{
+	for name, codecs := range map[string][]Codec{
 		"compress":   {Compress(CompressConfig{})},
 		"encrypt":    {Encrypt(EncryptConfig{Keys: ring})},
 		"claimcheck": {ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t)})},
@@ -127,7 +127,7 @@ func TestPayloads_CodecsReturnAnyPayloadByteForByte(t *testing.T) {
 // A handler may enqueue a job with a copy of its own job's headers.
 func TestPayloads_HeadersOfAnotherJobDoNotMislead(t *testing.T) {
 	t.Parallel()
-	codecs := []PayloadCodec{Compress(CompressConfig{}), ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 100})}
+	codecs := []Codec{Compress(CompressConfig{}), ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 100})}
 	headers := map[string]string{compressionHeader: "zstd", claimHeader: claimOf([]byte("other")).String(), "mine": "kept"}
 	o := new(jobs.Outgoing)
 	o.Queue, o.ID, o.Body.Headers, o.Body.Payload = "q", "1", maps.Clone(headers), []byte("small")

@@ -62,8 +62,10 @@ func ParseRule(rule *broker.Rule, text string) (n int64, err error) {
 	}
 	n, err = strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	switch {
+	case (err != nil || n < 0) && rule.Limit:
+		return 0, broker.Invalid(name, "%q is no whole number from 1 on; write %s for no limit", text, None)
 	case err != nil || n < 0:
-		return 0, broker.Invalid(name, "%q is no whole number from 0 on; write %s for no limit", text, None)
+		return 0, broker.Invalid(name, "%q is no whole number from 0 on; write %s for the default", text, None)
 	case n == 0 && rule.Limit:
 		return 0, broker.Invalid(name, "is 0; write %s for no limit, or pause what is not to run", None)
 	}

@@ -66,6 +66,8 @@
 //	               it has one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
+//	dc     sorted  "t" type "\0" and "r" reason "\0", each before the time of death in 16 digits and the ID: each dead job
+//	               twice, in lexical order
 //	ds     set     IDs of those dead jobs that are suppressed
 //	u      hash    unique key → mode, end, ":" and the ID that holds it; then perhaps "\n" and the ID of the job
 //	               behind it, which exists if o names it

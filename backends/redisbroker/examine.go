@@ -12,7 +12,8 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "jobs", "heads", "ready", "line", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
+	Queue: []string{"record", "jobs", "heads", "ready", "line", "scheduled", "retry", "lost", "dead", "causes", "suppressed", "completed",
+		"cancelled",
 		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "ended keys", "lapses",
 		"spans", "slots", "key heads", "policies", "blocked",
 		"sizes", "twins", "voids", "total"},
@@ -22,7 +23,7 @@ var examinePlan = broker.ExaminePlan{
 var examineScripts = map[string]*script{
 	"jobs": examineJobsScript, "heads": examineJobsScript,
 	"ready": examineEntriesScript, "scheduled": examineEntriesScript, "retry": examineEntriesScript,
-	"dead": examineEntriesScript, "suppressed": examineEntriesScript,
+	"dead": examineEntriesScript, "causes": examineEntriesScript, "suppressed": examineEntriesScript,
 	"completed": examineEntriesScript, "cancelled": examineEntriesScript,
 	"sizes": examineEntriesScript, "voids": examineEntriesScript,
 	"leases": examineLeasesScript, "held": examineLeasesScript, "cancels": examineLeasesScript, "workers": examineLeasesScript,

@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,16 @@ func (p *planting) forget(id string) {
 	}
 }
 
+// unindex removes the member of the index of dead jobs for a job's type (t) or reason (r).
+func (p *planting) unindex(id, kind string) {
+	p.Helper()
+	for _, member := range p.client.ZRange(p.Context(), p.key("dc"), 0, -1).Val() {
+		if strings.HasPrefix(member, kind) && strings.HasSuffix(member, id) {
+			p.do("zrem", "dc", member)
+		}
+	}
+}
+
 func (p *planting) suppress(id string) {
 	p.Helper()
 	r, err := p.b.Operate(p.Context(), broker.Operation{Kind: broker.OpSuppress,
@@ -98,6 +109,18 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a retry has no time", Want: []string{"job-without-place retry"}, Then: map[string]broker.State{"retry": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("zrem", "y", "21:retry\ntenant") })},
 		{Name: "a dead job is not listed", Want: []string{"job-without-place dead"}, Plant: p(func(p *planting) { p.do("zrem", "d", "dead") })},
+		{Name: "a dead job is not found by its type", Want: []string{"dead-job-not-indexed dead"},
+			Plant: p(func(p *planting) { p.unindex("dead", "t") })},
+		{Name: "a dead job is not found by its reason", Want: []string{"dead-job-not-indexed dead"},
+			Plant: p(func(p *planting) { p.unindex("dead", "r") })},
+		{Name: "the index of dead jobs has one that is not dead", Want: []string{"dead-index-entry-without-job pending"},
+			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "tt\x000000000000000001pending") })},
+		{Name: "the index of dead jobs has one of another type", Want: []string{"dead-index-entry-without-job dead"},
+			Plant: p(func(p *planting) {
+				p.do("zadd", "dc", 0, fmt.Sprintf("tother\x00%016.0fdead", p.client.ZScore(p.Context(), p.key("d"), "dead").Val()))
+			})},
+		{Name: "the index of dead jobs has a member that cannot be read", Want: []string{"dead-index-entry-without-job t"},
+			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "t") })},
 		{Name: "a completed job is not listed", Want: []string{"job-without-place completed", "lapse-without-record completed"},
 			Repairs: []string{"job-without-place completed"},
 			Plant:   p(func(p *planting) { p.do("zrem", "f", "completed") })},
@@ -133,7 +156,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a job is gone and scheduled", Want: []string{"entry-without-job scheduled"},
 			Then:  map[string]broker.State{"scheduled": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("scheduled") })},
-		{Name: "a job is gone and listed as dead", Want: []string{"entry-without-job dead"},
+		{Name: "a job is gone and listed as dead",
+			Want:  []string{"dead-index-entry-without-job dead", "dead-index-entry-without-job dead", "entry-without-job dead"},
 			Then:  map[string]broker.State{"dead": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("dead") })},
 		{Name: "a job is gone and leased", Want: []string{"lease-without-job active"}, Then: map[string]broker.State{"active": broker.StateNone},
@@ -164,7 +188,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.do("rpush", "r2", "\x01nonsense") })},
 		{Name: "a time that names no job", Want: []string{"entry-malformed nonsense"},
 			Plant: p(func(p *planting) { p.do("zadd", "z", 1, "nonsense") })},
-		{Name: "a head that forgot that its job died", Want: []string{"head-differs dead"},
+		{Name: "a head that forgot that its job died", Want: []string{"dead-index-entry-without-job dead", "head-differs dead"},
 			Plant: p(func(p *planting) { p.do("hdel", "h", "dead") })},
 		{Name: "a record is kept for ever", Want: []string{"record-never-lapses cancelled"},
 			Plant: p(func(p *planting) { p.do("zrem", "l", "rcancelled") })},
@@ -271,7 +295,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		return table
 	}
 	table = append(table, examinetest.Corruption{Name: "a body in another bucket",
-		Want:    []string{"body-in-wrong-bucket dead", "entry-without-job dead", "head-without-job dead", "key-entry-without-job dead"},
+		Want: []string{"body-in-wrong-bucket dead", "dead-index-entry-without-job dead", "entry-without-job dead", "head-without-job dead",
+			"key-entry-without-job dead"},
 		Repairs: []string{"body-in-wrong-bucket dead"},
 		Plant: p(func(p *planting) {
 			right, wrong := p.bucket("dead"), "b0"

@@ -12,8 +12,9 @@ import (
 )
 
 // Find returns a page of jobs, in one round trip. The index it pages through is
-// that of the worker, the key or the state, in this order of preference; the
-// other fields filter what it examines, type, reason and error text in the server. A page whose records would exceed 8 MB
+// that of the worker, the key or the state, in this order of preference; for dead
+// jobs that of the type or the reason, if either is given. The other fields filter what it
+// examines, the error text in the server. A page whose records would exceed 8 MB
 // ends early. A queue that does not exist has no jobs. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	err := q.Check()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -63,5 +64,116 @@ func TestFind_ShowsAllJobsWhileTheyAreDeleted(t *testing.T) {
 				t.Errorf("the pages show %d jobs, want each of %d once", len(got), n)
 			}
 		})
+	}
+}
+
+// Dead jobs of a rare type or reason are found among many others in one call, in either direction and within times: the
+// server looks at no others.
+func TestFind_LooksOnlyAtDeadJobsOfTheTypeOrReason(t *testing.T) {
+	t.Parallel()
+	const n = 2000
+	b := open(t, client(t))
+	var jobs []broker.NewJob
+	for i := range n {
+		j := dead(fmt.Sprintf("job %04d", i), "mail", broker.ReasonRetries, at(i))
+		switch i % 500 {
+		case 3:
+			j.Body.Type = "rare"
+		case 4:
+			j.Restore.Head.Reason = broker.ReasonExpired
+		}
+		jobs = append(jobs, j)
+	}
+	for some := range slices.Chunk(jobs, 1000) {
+		enqueue(t, b, some...)
+	}
+	for _, test := range []struct {
+		name  string
+		query broker.Query
+		want  []string
+	}{
+		{"type", broker.Query{Type: "rare"}, []string{"job 0003", "job 0503", "job 1003", "job 1503"}},
+		{"type, newest first", broker.Query{Type: "rare", Newest: true}, []string{"job 1503", "job 1003", "job 0503", "job 0003"}},
+		{"reason", broker.Query{Reason: broker.ReasonExpired}, []string{"job 0004", "job 0504", "job 1004", "job 1504"}},
+		{"between times", broker.Query{Reason: broker.ReasonExpired, After: at(504), Before: at(1504)}, []string{"job 0504", "job 1004"}},
+		{"between times, newest first", broker.Query{Type: "rare", After: at(503), Before: at(1503), Newest: true},
+			[]string{"job 1003", "job 0503"}},
+		{"the rarer of both", broker.Query{Type: "mail", Reason: broker.ReasonExpired}, []string{"job 0004", "job 0504", "job 1004", "job 1504"}},
+		{"the rarer of both, which is the type", broker.Query{Type: "rare", Reason: broker.ReasonRetries},
+			[]string{"job 0003", "job 0503", "job 1003", "job 1503"}},
+		{"the beginning of a type", broker.Query{Type: "rar"}, nil},
+		{"a reason that nobody has", broker.Query{Reason: broker.ReasonCrashes}, nil},
+	} {
+		for _, limit := range []int{5, 2} {
+			test.query.Queue, test.query.State, test.query.Now, test.query.Limit, test.query.Cursor = "q", broker.StateDead, at(n), limit, ""
+			var got []string
+			calls := 0
+			for more := true; more && calls < 10; calls++ {
+				page, err := b.Find(t.Context(), test.query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, j := range page.Jobs {
+					got = append(got, j.ID)
+				}
+				test.query.Cursor, more = page.Cursor, page.Cursor != ""
+			}
+			if !slices.Equal(got, test.want) || calls != len(test.want)/limit+1 {
+				t.Errorf("%s, %d at a time: %q in %d calls, want %q in %d", test.name, limit, got, calls, test.want, len(test.want)/limit+1)
+			}
+		}
+	}
+}
+
+// dead is a job that died.
+func dead(id, typ string, reason broker.DeadReason, end time.Time) broker.NewJob {
+	j := job("q", id)
+	j.Body.Type = typ
+	j.Restore = &broker.Restored{State: broker.StateDead, CreatedAt: at(0), Head: broker.Head{Reason: reason, FinishedAt: end}}
+	return j
+}
+
+// Whatever happens to a dead job, its place in the index by type and reason goes with it.
+func TestFind_TheIndexOfDeadJobsKeepsNoneThatLeft(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	left := func() []string { return c.ZRange(t.Context(), b.queue("q").key("dc"), 0, -1).Val() }
+	operate := func(kind broker.OperationKind) func() {
+		return func() {
+			r, err := b.Operate(t.Context(), broker.Operation{Kind: kind, Now: at(10),
+				Refs: []broker.Ref{{Queue: "q", ID: "dead", Epoch: broker.AnyEpoch}}})
+			if err != nil || r[0].Err != nil {
+				t.Fatal(err, r)
+			}
+		}
+	}
+	for name, leave := range map[string]func(){
+		"redrive": operate(broker.OpRedrive),
+		"delete":  operate(broker.OpDelete),
+		"suppress, then delete": func() {
+			operate(broker.OpSuppress)()
+			operate(broker.OpDelete)()
+		},
+		"prune": func() {
+			if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q",
+				RetainDead: &broker.Retention{Age: time.Second}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Prune(t.Context(), broker.PruneRequest{Queues: []string{"q"}, Max: 10, Now: at(20)}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		enqueue(t, b, dead("dead", "t", broker.ReasonRetries, at(1)))
+		if n := len(left()); n != 2 {
+			t.Errorf("before %s the index has %d members, want 2", name, n)
+		}
+		leave()
+		if members := left(); len(members) > 0 {
+			t.Errorf("after %s the index has %q", name, members)
+		}
+		_, _ = b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Now: at(30),
+			Refs: []broker.Ref{{Queue: "q", ID: "dead", Epoch: broker.AnyEpoch}}}) // not there after most of them
 	}
 }

@@ -13,7 +13,7 @@ import (
 // priority among them, k* for the four rings, p* for p by whatever number of buckets,
 // b* for the body buckets, which come last. gw, gk and gn are w, k and n of the queue's group.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq",
+	"z", "y", "d", "dc", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq",
 	"gw", "gk", "gn", "p*", "r2", "r*", "k*", "b*"}
 
 // groupKeys are those of keyNames that the queues of a group share.
@@ -25,7 +25,7 @@ var keyWords = map[string]string{
 	"record": "m", "plain": "p", "plain*": "p*", "token": "t", "idle_hint": "tq",
 	"bodies*": "b*", "heads": "h", "ready*": "r*", "normal": "r2", "void_entries": "v",
 	"scheduled": "z", "retry": "y", "leases": "a", "held": "o", "cancels": "c",
-	"dead": "d", "suppressed": "ds", "completed": "f", "cancelled": "g",
+	"dead": "d", "causes": "dc", "suppressed": "ds", "completed": "f", "cancelled": "g",
 	"unique": "u", "remembered": "ids", "by_key": "i", "lapses": "l",
 	"key_pieces": "kl", "key_spans": "ks", "rings*": "k*", "blocked": "kb", "rechecked": "kd", "active_keys": "ka", "ended_keys": "ke",
 	"key_policies": "kp", "key_rates": "kr", "key_heads": "kh",

@@ -33,7 +33,7 @@ func (a *app) search(what string, f *filter) *search {
 	if total >= largeSearch && !a.saidSearch {
 		a.saidSearch = true
 		upTo, order := "", ""
-		if f.olderThan+f.newerThan > 0 {
+		if f.olderThan+f.newerThan > 0 || f.typ+f.reason != "" { // the store may have an index
 			upTo = "up to "
 		}
 		if state.Final() {

@@ -1,7 +1,7 @@
 -- create: make a queue, or say how an existing one is laid out.
 --
 -- KEYS   record plain plain* leases heads lease_ends worker_infos lease_counts workers
---        ended_workers unreclaimed cancels unique remembered by_key scheduled retry dead suppressed
+--        ended_workers unreclaimed cancels unique remembered by_key scheduled retry dead causes suppressed
 --        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
 --        ended_keys key_policies key_rates key_heads ready* token idle_hint bodies*
 -- ARGV   now queues buckets

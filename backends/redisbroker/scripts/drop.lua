@@ -1,7 +1,7 @@
 -- drop: remove a queue that has no jobs and no live workers.
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
+--        unreclaimed cancels unique remembered by_key scheduled retry dead causes suppressed completed
 --        cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys ended_keys
 --        key_policies key_rates key_heads ready* token idle_hint group_ends group_counts group_news bodies*
 -- ARGV   now queues buckets

@@ -2,10 +2,10 @@
 -- was not seen, or the sizes of all structures.
 --
 -- KEYS   record heads leases lease_counts workers unreclaimed unique by_key ended_keys scheduled retry
---        dead suppressed completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked
+--        dead causes suppressed completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked
 --        active_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair more*
---        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
+--        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed", "causes",
 --        "lost", "sizes", "twins", "voids"; most: records; repair: 1 to repair; more, for "lost":
 --        the tail of the head of a job that dies, then the jobs, as examine_jobs.lua lists them;
 --        for "twins": the priority and ready entry of each)
@@ -21,6 +21,7 @@
 -- @include append_ready
 -- @include wake
 -- @include inspect_job
+-- @include bury
 
 local q, m = open('paused', 'void', 'keyed', 'flow')
 if q.refused then return q.refused end
@@ -167,7 +168,7 @@ local function examine_ended(name, key)
     records = records + 1
     if not body_of(id) then
       found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', function()
-        redis.call('ZREM', key, id)
+        if key == q.dead then unbury(q, id) else redis.call('ZREM', key, id) end
         redis.call('ZREM', q.lapses, 'r' .. id)
       end)
     elseif name == 'dead' then
@@ -175,6 +176,30 @@ local function examine_ended(name, key)
     end
   end
   return answer(at)
+end
+
+-- examine_causes examines a page of the index of dead jobs by type and reason.
+local function examine_causes()
+  local page = redis.call('ZRANGE', q.causes, cursor == '' and '-' or '(' .. cursor, '+', 'BYLEX', 'LIMIT', 0, most)
+  for _, member in ipairs(page) do
+    records = records + 1
+    local at, id = string.match(member, '^[rt][^%z]*%z(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(.+)$')
+    local known = false
+    if id then
+      local head = redis.call('HGET', q.heads, id)
+      -- examine_jobs finds a job that only its head calls dead.
+      local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
+      if tonumber(died_at) == tonumber(at) then
+        for _, right in ipairs(causes(id, at, body_of(id) or '', head)) do known = known or right == member end
+      end
+    end
+    if not known then
+      found('dead-index-entry-without-job', id or member, 'the index of dead jobs by type and reason has it, and it is not such a job', function()
+        redis.call('ZREM', q.causes, member)
+      end)
+    end
+  end
+  return answer(#page < most and '' or page[#page])
 end
 
 -- examine_lost looks again at jobs that must have a ready entry, which a whole pass over the ready
@@ -195,8 +220,9 @@ local function examine_lost()
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
           release_unique(q, s.index, id)
-          redis.call('HSET', q.heads, id, moved_head(head, s.epoch + 1, DEAD, int(up), 0) .. death)
-          redis.call('ZADD', q.dead, int(up), id)
+          head = moved_head(head, s.epoch + 1, DEAD, int(up), 0) .. death
+          redis.call('HSET', q.heads, id, head)
+          bury(q, id, up, body, head)
           if s.key then
             redis.call('ZREM', q.by_key, s.key .. '\0' .. id)
             redis.call('ZADD', q.ended_keys, 0, s.key .. '\0' .. id)
@@ -325,6 +351,7 @@ if part == 'retry' then return examine_times(part, q.retry) end
 if part == 'dead' then return examine_ended(part, q.dead) end
 if part == 'completed' then return examine_ended(part, q.completed) end
 if part == 'cancelled' then return examine_ended(part, q.cancelled) end
+if part == 'causes' then return examine_causes() end
 if part == 'suppressed' then return examine_counted() end
 if part == 'lost' then return examine_lost() end
 if part == 'twins' then return twins() end

@@ -2,7 +2,7 @@
 -- should lead to a job does.
 --
 -- KEYS   record heads leases cancels lease_counts unique by_key ended_keys key_pieces key_spans active_keys
---        scheduled retry dead completed cancelled lapses held ready* bodies*
+--        scheduled retry dead causes completed cancelled lapses held ready* bodies*
 -- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
@@ -14,6 +14,7 @@
 -- @include holder
 -- @include retention
 -- @include inspect_job
+-- @include causes
 -- @include taken
 
 local BYTES = 8388608 -- read in one call, approximately
@@ -113,6 +114,20 @@ local function of_key(id, s)
 end
 
 
+-- indexed checks that a dead job is found by its type and its reason.
+local function indexed(id, body)
+  local at = redis.call('ZSCORE', q.dead, id)
+  if not at then return end
+  for _, member in ipairs(causes(id, at, body, redis.call('HGET', q.heads, id))) do
+    if not redis.call('ZSCORE', q.causes, member) then
+      local by = string.byte(member) == string.byte('t') and 'type' or 'reason'
+      found('dead-job-not-indexed', id, 'it is dead, and the index of dead jobs by ' .. by .. ' does not lead to it', function()
+        redis.call('ZADD', q.causes, 0, member)
+      end)
+    end
+  end
+end
+
 local function examine(id, body, head, lease)
   local s = inspect_job(q, id, body, head, lease)
   places(id, head, s)
@@ -132,6 +147,7 @@ local function examine(id, body, head, lease)
       redis.call('ZADD', q.lapses, int(up + keep), 'r' .. id)
     end)
   end
+  if s.home == 'dead' then indexed(id, body) end
   unique(id, body, s)
 end
 

@@ -1,7 +1,7 @@
 -- examine_record: examine a queue's record and the types of its keys, or its wake token.
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
+--        unreclaimed cancels unique remembered by_key scheduled retry dead causes suppressed completed
 --        cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys ended_keys
 --        key_policies key_rates key_heads ready* token idle_hint bodies*
 -- ARGV   now queues buckets part cursor most repair before
@@ -44,7 +44,7 @@ local kinds = {
   {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'tq', q.idle_hint, 'string'},
   {'h', q.heads, 'hash'}, {'v', q.void_entries, 'hash'},
   {'a', q.leases, 'hash'}, {'c', q.cancels, 'hash'}, {'o', q.held, 'hash'}, {'z', q.scheduled, 'zset'}, {'y', q.retry, 'zset'},
-  {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
+  {'d', q.dead, 'zset'}, {'dc', q.causes, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
   {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},
   {'s', q.workers, 'hash'}, {'wi', q.worker_infos, 'hash'}, {'w', q.lease_ends, 'zset'}, {'k', q.lease_counts, 'hash'},
   {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.key_pieces, 'hash'}, {'ks', q.key_spans, 'hash'},

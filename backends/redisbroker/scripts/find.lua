@@ -1,6 +1,6 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   record heads leases cancels by_key active_keys ended_keys key_pieces key_spans scheduled retry dead completed cancelled
+-- KEYS   record heads leases cancels by_key active_keys ended_keys key_pieces key_spans scheduled retry dead causes completed cancelled
 --        held ready* bodies*
 -- ARGV   now queues buckets most trimmed begins text type how cursor selection*
 --        (most: jobs examined; trimmed: 1 to leave payloads out; begins and text: what the tail of the head
@@ -25,6 +25,16 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
+-- smaller_cause returns what members of q.causes begin with for the type or the reason that is asked for, or nil if
+-- none is: of both that with fewer dead jobs.
+local function smaller_cause()
+  local of_type, of_reason = 't' .. args.type .. '\0', 'r' .. args.begins .. '\0'
+  if args.begins == '' then return args.type ~= '' and of_type or nil end
+  if args.type == '' then return of_reason end
+  local function size(cause) return redis.call('ZLEXCOUNT', q.causes, '[' .. cause, '(' .. cause .. ':') end
+  return size(of_type) < size(of_reason) and of_type or of_reason
+end
+
 -- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor.
 local function page(most)
   if how == 'ids' then
@@ -42,6 +52,8 @@ local function page(most)
   end
   local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
   local after, before, newest = unpack(ARGV, first.selection)
+  local cause = how == 'dead' and smaller_cause()
+  if cause then return caused(q.causes, cause, cursor, most, after, before, newest == '1') end
   local some, behind = timed(sets[how], cursor, most, after, before, newest == '1')
   if how == 'scheduled' or how == 'retry' then
     for i, e in ipairs(some) do some[i] = id_of_entry(e) end

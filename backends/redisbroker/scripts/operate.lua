@@ -1,6 +1,6 @@
 -- operate: apply operators' decisions, each only if the job is still as the operator saw it.
 --
--- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
+-- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead causes suppressed
 --        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
 --        ended_keys key_policies key_rates key_heads ready* token group_news bodies*
 -- ARGV   now queues buckets channel jobs*
@@ -19,6 +19,7 @@
 -- @include holder
 -- @include locate
 -- @include finish
+-- @include bury
 -- @include event
 -- @include put_job
 -- @include payload
@@ -46,8 +47,12 @@ local function leave(id, state, entry, epoch, key)
     redis.call('HDEL', q.leases, id)
     redis.call('HDEL', q.held, id)
   else
-    redis.call('ZREM', sets[state], entry or id)
-    if state == DEAD then redis.call('SREM', q.suppressed, id) end
+    if state == DEAD then
+      unbury(q, id)
+      redis.call('SREM', q.suppressed, id)
+    else
+      redis.call('ZREM', sets[state], entry or id)
+    end
     redis.call('ZREM', q.lapses, 'r' .. id)
   end
 end

@@ -1,6 +1,6 @@
 -- prune: remove records whose retention is over, and everything else that has lapsed.
 --
--- KEYS   record plain unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
+-- KEYS   record plain unreclaimed heads ended_workers unique by_key remembered scheduled retry dead causes suppressed
 --        completed cancelled lapses void_entries leases held key_pieces key_spans rings* blocked rechecked active_keys
 --        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets most   (most: records examined)
@@ -10,6 +10,7 @@
 -- @include fit
 -- @include read
 -- @include forget
+-- @include bury
 -- @include head
 -- @include ready_entry
 -- @include sums
@@ -23,7 +24,7 @@ local budget = most
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
 
 local function drop(set, state, id)
-  redis.call('ZREM', set, id)
+  if state == DEAD then unbury(q, id) else redis.call('ZREM', set, id) end
   redis.call('ZREM', q.lapses, 'r' .. id)
   if state == DEAD then redis.call('SREM', q.suppressed, id) end
   records[#records + 1] = id

@@ -1,6 +1,6 @@
 -- restore: accept jobs of one queue from another store, each on its own, in order.
 --
--- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
+-- KEYS   record heads remembered unique by_key scheduled retry dead causes suppressed completed cancelled
 --        lapses leases held key_pieces key_spans rings* blocked rechecked active_keys ended_keys key_policies
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets jobs*
@@ -13,6 +13,7 @@
 -- @include clock
 -- @include open
 -- @include bodies
+-- @include bury
 -- @include head
 -- @include ready_entry
 -- @include entry
@@ -90,7 +91,8 @@ local function accept(id, body, options, past, rest)
     ended = 0
   end
 
-  redis.call('HSET', where, id, stamp(created == '0' and up or tonumber(created)) .. body)
+  local stored = stamp(created == '0' and up or tonumber(created)) .. body
+  redis.call('HSET', where, id, stored)
   if taken then
     redis.call('HSET', q.unique, unique, taken)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
@@ -119,7 +121,7 @@ local function accept(id, body, options, past, rest)
     add_guarded(state == RETRY and q.retry or q.scheduled, {int(time), entry(priority, int(epoch + 1), id, key ~= '' and key)})
     if not earliest or time < earliest then earliest = time end
   elseif state == DEAD then
-    redis.call('ZADD', q.dead, int(ended), id)
+    bury(q, id, ended, stored, head)
     if suppressed == '1' then redis.call('SADD', q.suppressed, id) end
   else
     redis.call('ZADD', state == COMPLETED and q.completed or q.cancelled, int(ended), id)

@@ -1,7 +1,7 @@
 -- settle: end leases of one worker, each with its outcome.
 --
 -- KEYS   record workers leases heads lease_counts cancels unique by_key remembered
---        scheduled retry dead completed cancelled lapses held key_pieces key_spans rings* blocked rechecked
+--        scheduled retry dead causes completed cancelled lapses held key_pieces key_spans rings* blocked rechecked
 --        active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker number offset channel waits waited runs ran spent total ids* runs*
 --        (number: of the request, 0 for none; offset: how many of its items earlier calls had; channel:
@@ -22,6 +22,7 @@
 -- @include ready_entry
 -- @include entry
 -- @include bodies
+-- @include bury
 -- @include totals
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
@@ -267,7 +268,7 @@ local function settle_others()
       if #head > longest then longest = #head end
       if kind == 'd' then
         release_unique(q, index, id)
-        redis.call('ZADD', q.dead, int(up), id)
+        bury(q, id, up, redis.call('HGET', q.bodies[bucket(q, id)], id), head)
         if key then
           unlist(q, key, id, true)
           died(q, key, id)

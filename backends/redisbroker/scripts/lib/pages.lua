@@ -1,6 +1,7 @@
 -- @include span
 -- @include entry
 -- @include key_range
+-- @include causes
 
 -- The functions that page take a cursor and a bound. They return up to that many entries, and the next
 -- cursor, which is empty at the end.
@@ -139,6 +140,25 @@ local function timed(key, cursor, n, after, before, newest)
   end
   if #found < 2 * n then return out, '' end
   return out, int(tonumber(found[#found])) .. ':' .. out[#out]
+end
+
+-- caused pages through the dead jobs of a type or a reason, whose members of a set begin with cause. Order and
+-- cursors are those of timed. A colon is greater than all digits.
+local function caused(key, cause, cursor, n, after, before, newest)
+  local from, to = '[' .. cause, '(' .. cause .. ':'
+  if after ~= '' then from = '[' .. cause .. timed_cause(after) end
+  if before ~= '' then to = '(' .. cause .. timed_cause(before) end
+  if cursor ~= '' then
+    local at, id = string.match(cursor, '^(%d+):(.*)$')
+    local last = '(' .. cause .. timed_cause(at) .. id
+    if newest then to = last else from = last end
+  end
+  local members = newest and redis.call('ZRANGE', key, to, from, 'BYLEX', 'REV', 'LIMIT', 0, n)
+    or redis.call('ZRANGE', key, from, to, 'BYLEX', 'LIMIT', 0, n)
+  local ids = {}
+  for i, member in ipairs(members) do ids[i] = string.sub(member, #cause + 17) end
+  if #ids < n then return ids, '' end
+  return ids, int(tonumber(string.sub(members[n], #cause + 1, #cause + 16))) .. ':' .. ids[n]
 end
 
 -- keyed pages through the jobs of a key: first the pending ones in their order, then all others by ID.

@@ -1,0 +1,18 @@
+-- @include causes
+-- @include bodies
+
+-- bury puts a job among the dead ones, where it is found by time, type and reason.
+local function bury(q, id, at, body, head)
+  redis.call('ZADD', q.dead, int(at), id)
+  for _, member in ipairs(causes(id, at, body or '', head)) do redis.call('ZADD', q.causes, 0, member) end
+end
+
+-- unbury undoes bury. The body and the head must still be stored as they were.
+local function unbury(q, id)
+  local at = redis.call('ZSCORE', q.dead, id)
+  redis.call('ZREM', q.dead, id)
+  if not at then return end
+  local body = redis.call('HGET', q.bodies[bucket(q, id)], id) or ''
+  local members = causes(id, at, body, redis.call('HGET', q.heads, id))
+  if #members > 0 then redis.call('ZREM', q.causes, unpack(members)) end
+end

@@ -13,8 +13,8 @@ import (
 )
 
 // Find reads one page of the index of the worker, the key or the state, in this order of
-// preference; the other fields filter what it read. For dead jobs, the server filters by type,
-// reason and error text. §21.
+// preference; for dead jobs, that of the type or the reason, if either is given. The other fields
+// filter what it read; for dead jobs the server does that. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")
@@ -79,7 +79,7 @@ func (f *finding) step(b *Broker) step {
 			from = cursor{a: before} // no ID is before the empty one
 		}
 		if q.State == broker.StateDead {
-			return b.step("find_dead_newest", f.readSieved, f.sieved(q.Queue, from.a, from.id, first+1, q.Limit)...)
+			return f.dead(b, from, first+1)
 		}
 		return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, first+1, q.Limit)
 	}
@@ -105,11 +105,32 @@ func (f *finding) step(b *Broker) step {
 		}
 		return b.step("find_active", f.read, q.Queue, nil, from.a, from.id, q.Limit)
 	case broker.StateDead:
-		return b.step("find_dead", f.readSieved, f.sieved(q.Queue, from.a, from.id, before, q.Limit)...)
+		return f.dead(b, from, before)
 	case broker.StateCompleted, broker.StateCancelled:
 		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, before, q.Limit)
 	}
 	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
+}
+
+// dead returns the statement that reads dead jobs from a place up to a time. It goes by the index of a type or of a
+// reason, if the query has one; if it has both, by that of the reason, unless that is the one that most dead jobs have.
+func (f *finding) dead(b *Broker, from cursor, until int64) step {
+	q := f.query
+	args := f.sieved(q.Queue, from.a, from.id, until, q.Limit)
+	byReason := q.Reason != broker.ReasonNone && (q.Type == "" || q.Reason != broker.ReasonRetries)
+	switch {
+	case byReason && q.Newest:
+		return b.step("find_dead_reason_newest", f.readSieved, args...)
+	case byReason:
+		return b.step("find_dead_reason", f.readSieved, args...)
+	case q.Type != "" && q.Newest:
+		return b.step("find_dead_type_newest", f.readSieved, args...)
+	case q.Type != "":
+		return b.step("find_dead_type", f.readSieved, args...)
+	case q.Newest:
+		return b.step("find_dead_newest", f.readSieved, args...)
+	}
+	return b.step("find_dead", f.readSieved, args...)
 }
 
 // sieved adds the bytes that the server searches records for to a statement's arguments.

@@ -158,6 +158,39 @@ create table jobs.dead (
 );
 create index dead_end on jobs.dead (queue, died_at, id);
 create index dead_key on jobs.dead (queue, key, id) where key is not null;
+
+-- type_of returns the type in a body of version 1 (package broker), which is the first field behind the index; other bodies have
+-- none. Nothing in it can fail.
+create function jobs.type_of(body bytea) returns bytea language plpgsql immutable strict parallel safe as $$
+declare
+  at   int := 2; -- where the number is read that follows: bytes count from 0
+  size int;
+begin
+  if length(body) < 3 or get_byte(body, 0) <> 1 then
+    return null;
+  end if;
+  size := get_byte(body, 1);
+  if size > 127 then
+    size := size - 128 + 128 * get_byte(body, 2);
+    at := 3;
+  end if;
+  at := at + size;
+  if length(body) < at + 3 or get_byte(body, at) <> 3 then
+    return null;
+  end if;
+  size := get_byte(body, at + 1);
+  if size > 127 then
+    size := size - 128 + 128 * get_byte(body, at + 2);
+    at := at + 1;
+  end if;
+  if length(body) < at + 2 + size then
+    return null;
+  end if;
+  return substr(body, at + 3, size);
+end $$;
+-- A tail begins with the reason of a death, in two bytes.
+create index dead_type on jobs.dead (queue, jobs.type_of(body), died_at, id);
+create index dead_reason on jobs.dead (queue, substr(tail, 1, 2), died_at, id);
 create index dead_head on jobs.dead (queue, key) where head is not null;
 
 -- Completed and cancelled records. Those that a queue keeps for a day or

@@ -59,7 +59,8 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	until("seven jobs are enqueued, and wait", `document.getElementById("enqueued").textContent === "7" &&
 		document.getElementById("waiting").textContent === "7"`)
 	do(chromedp.SetValue(chromedp.CSS("#workers"), "2"), chromedp.SetValue(chromedp.CSS("#latency"), "0"),
-		chromedp.Click(chromedp.CSS("button[value=set]")), chromedp.WaitVisible(chromedp.CSS("#kill")))
+		chromedp.Evaluate[chromedp.Void]("window.before = true; undefined"), chromedp.Click(chromedp.CSS("button[value=set]")))
+	until("the page is loaded again", `!window.before && document.getElementById("kill") !== null`)
 	do(chromedp.Evaluate[chromedp.Void]("window.same = true; undefined"))
 	until("the jobs are done, on the page as it was", `window.same && document.getElementById("done").textContent === "7" &&
 		document.getElementById("waiting").textContent === "0"`)

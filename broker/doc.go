@@ -207,12 +207,12 @@
 // jobs that end meanwhile. A cursor of another query is refused, or gives some page. Find,
 // Queues and Prune leave out queues that do not exist.
 //
-// §22 Operations. Each Ref is decided on its own: done, ErrNotFound, or ErrWrongState (the
-// table forbids it, or the Ref's epoch has passed). A refusal answers the job's state; its
-// error is that of [Operation.Decide], or of [QueueInUse]. A job that was deleted or
-// cancelled while pending is never claimed. Cancelling an active job sets CancelRequested,
-// sends EventCancel, and shows in Renewed.Cancel until the lease ends; repeating it is
-// harmless.
+// §22 Operations. Each Ref is decided on its own, in order: done, ErrNotFound, or
+// ErrWrongState (the table forbids it, or the Ref's epoch has passed). A refusal answers the
+// job's state; its error is that of [Operation.Decide], or of [QueueInUse]. A job that was
+// deleted or cancelled while pending is never claimed. Cancelling an active job sets
+// CancelRequested, sends EventCancel, and shows in Renewed.Cancel until the lease ends;
+// repeating it is harmless.
 //
 // §23 Counts and pruning. Counts are exact, or true as of AsOf; they are never scans.
 // Suppressed says how many of the dead jobs in Counts are suppressed. OldestPending says,

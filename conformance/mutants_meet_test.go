@@ -236,6 +236,12 @@ var keepLastMutants = []mutant{
 			return next(ctx, r)
 		}
 	})},
+	{"operations are carried out from the last to the first", "Follow/OperationsAreInOrder", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			o.Refs = slices.Clone(o.Refs)
+			slices.Reverse(o.Refs)
+		}, func(_ *broker.Operation, a *[]broker.OperationResult) { slices.Reverse(*a) })
+	})},
 	{"an operator lets the job behind go", "Follow/OperatorsEndIt", always(func(p *patched) {
 		p.results(func(o broker.Operation, r *broker.OperationResult) {
 			if _, behind := broker.IsBehind(r.Holder); behind && o.Kind == broker.OpUnhold {

@@ -263,6 +263,26 @@ var keepLastRules = []Rule{
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 			w.take("x")
 		}},
+	{"Follow/OperationsAreInOrder", "§22", "An operation that ends a job, and names the one behind it later, finds that one started.", meets,
+		func(c *check) {
+			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete} {
+				a, b := fmt.Sprint("a", kind), fmt.Sprint("b", kind)
+				w := c.worker("w" + a)
+				c.accept(c.uniqueJob(a, a, untilDone, 0))
+				held := w.one(a)
+				behind := c.meeting(b, broker.ConflictKeepLast)
+				behind.Body.Unique.Key = a
+				c.parks(behind, a)
+				w.settle(broker.Retry(time.Hour, failure("x")), held)
+				results, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{
+					{Queue: c.q, ID: a, Epoch: broker.AnyEpoch}, {Queue: c.q, ID: b}}})
+				c.ok(kind.String(), err)
+				c.ok(kind.String()+" of the holder", results[0].Err)
+				c.is(kind.String()+" of the one behind, at its epoch before", results[1].Err, broker.ErrWrongState)
+				c.same("epoch of the one that was behind", c.must(b, broker.StatePending).Epoch, int64(1))
+				w.settle(broker.Complete(nil), w.one(b))
+			}
+		}},
 	{"Follow/DebounceWaitsBehind", "§40", "A debounced job that meets an active holder runs after it, and not before its own time.", meets,
 		func(c *check) {
 			w := c.worker("w")

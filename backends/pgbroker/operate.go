@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
@@ -39,6 +40,7 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 					r.Err = err
 				}
 			}
+			rest = slices.Concat(o.later, rest)
 		}
 	}
 	for i := range results {
@@ -67,7 +69,8 @@ type operating struct {
 	now     clock
 	queue   string
 	results []*broker.OperationResult
-	opens   bool // what is cancelled or deleted may make room for other jobs
+	later   []*broker.OperationResult // of jobs that this decision may start, for the next one
+	opens   bool                      // what is cancelled or deleted may make room for other jobs
 	seen    map[string]*seenJob
 }
 
@@ -88,6 +91,7 @@ func (o *operating) run(ctx context.Context) error {
 		if err := o.look(ctx, s); err != nil {
 			return err
 		}
+		o.cutBehind()
 		chosen := o.choose()
 		if len(chosen) == 0 {
 			return nil
@@ -146,6 +150,21 @@ func (o *operating) look(ctx context.Context, s session) error {
 		err = newerLayout(layout)
 	}
 	return err
+}
+
+// cutBehind leaves a job that waits behind an earlier one of this decision, and those after it, for the next decision:
+// if the earlier one ends, this one is not as it was seen.
+func (o *operating) cutBehind() {
+	earlier := make(map[string]bool, len(o.results))
+	for i, r := range o.results {
+		if j := o.seen[r.Ref.ID]; j != nil {
+			if before, ok := broker.IsBehind(j.holder); ok && earlier[before] {
+				o.results, o.later = o.results[:i], slices.Concat(o.results[i:], o.later)
+				return
+			}
+		}
+		earlier[r.Ref.ID] = true
+	}
 }
 
 // choose answers for jobs that need no write, and returns the rest.

@@ -32,11 +32,7 @@ func TestShards_AServerOfAShardIsKilled(t *testing.T) {
 
 	var mu sync.Mutex
 	ran := map[string]bool{}
-	count := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(ran)
-	}
+	progress := make(chan struct{}, 1)
 	server, err := jobs.NewServer(b, jobs.Config{Concurrency: 8, Lease: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -46,12 +42,20 @@ func TestShards_AServerOfAShardIsKilled(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		ran[j.ID()] = true
+		select {
+		case progress <- struct{}{}:
+		default:
+		}
 		return nil
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Shutdown(context.Background())
+	defer func() {
+		if err := server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
 
 	client, accepted := jobs.NewClient(b, jobs.ClientConfig{}), map[string]bool{}
 	enqueue := func(phase string, n int) {
@@ -65,9 +69,11 @@ func TestShards_AServerOfAShardIsKilled(t *testing.T) {
 	}
 	await := func(what string, done func() bool) {
 		t.Helper()
-		for late := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("%s did not come about: %d jobs were accepted, %d ran", what, len(accepted), count())
+		for late := time.After(time.Minute); !done(); {
+			select {
+			case <-progress:
+			case <-late:
+				t.Fatalf("%s did not come about; %d jobs were accepted", what, len(accepted))
 			}
 		}
 	}

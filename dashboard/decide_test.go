@@ -213,7 +213,8 @@ func TestQueue_SaysWhoPausedItAndWhatRuns(t *testing.T) {
 	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Fetched ahead</dt><dd>2</dd>", "no route to #", "Of all dead jobs")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "Resumed by <bdi>tester</bdi> at")
 	paused := true
-	if _, err := s.store.Policy(t.Context(), broker.PolicyRequest{Queue: "mail", Paused: &paused}); err != nil { // another program pauses the queue
+	// another program pauses the queue
+	if _, err := s.store.Policy(t.Context(), broker.PolicyRequest{Queue: "mail", Paused: &paused}); err != nil {
 		t.Fatal(err)
 	}
 	s.handler.poller.changed()

@@ -31,7 +31,8 @@ func pasts() []broker.NewJob {
 		Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
 			{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go",
 				Worker: "w", Version: "shop v1"}, {}}},
-		Kept: &broker.Kept{Checkpoint: []byte(hostile), Steps: []broker.DoneStep{{Name: "字🙂<b>", Result: []byte(`{"id":1}`)}, {Name: "empty"}},
+		Kept: &broker.Kept{Checkpoint: []byte(hostile),
+			Steps:    []broker.DoneStep{{Name: "字🙂<b>", Result: []byte(`{"id":1}`)}, {Name: "empty"}},
 			Progress: broker.Progress{Done: 3, Total: 12, Note: hostile}}}
 	make := func(state broker.State, change func(*broker.NewJob)) broker.NewJob {
 		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body,

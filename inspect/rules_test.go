@@ -32,7 +32,7 @@ func TestParseRule_ReadsWhatPeopleWrite(t *testing.T) {
 		{"max_depth", "none", 0, ""},
 		{"max_depth", "", 0, ""},
 		{"max_depth", "0", 0, "write none for no limit"},
-		{"max_active", "-3", 0, "whole number"},
+		{"max_active", "-3", 0, "whole number from 1 on"},
 		{"rate", "0", 0, "write none for no limit"},
 		{"rate_burst", "0", 0, ""},
 		{"rate_per", "90s", 90_000_000, ""},

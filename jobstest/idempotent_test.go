@@ -103,7 +103,8 @@ func TestCheckIdempotent_ARunThatFailsIsToldAsThat(t *testing.T) {
 		})
 		jobstest.CheckIdempotent(t, h, goodbyeMail, goodbye{}, func() any { return done })
 	})
-	fake.wantText(t, `the handler of "email:goodbye" is not idempotent: delivered again with nothing stored, its job was dead: …already there`)
+	fake.wantText(t,
+		`the handler of "email:goodbye" is not idempotent: delivered again with nothing stored, its job was dead: …already there`)
 
 	fake = inTest(t, func(t *fakeT) {
 		h := goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return errors.New("down") })

@@ -1,7 +1,6 @@
 package pgbroker_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +60,8 @@ func TestPlan_DeadJobsOfATypeOrReasonAreReadFromTheirIndex(t *testing.T) {
 			"find_dead_reason": "dead_reason", "find_dead_reason_newest": "dead_reason",
 		} {
 			p := f.plan(conn, name, "settings")
-			if got := p.indexes("dead"); fmt.Sprint(got) != fmt.Sprint([]string{want}) || strings.Count(p.text, "Sort\n") > 1 { // a page is sorted, and nothing larger
+			got := p.indexes("dead")
+			if len(got) != 1 || got[0] != want || strings.Count(p.text, "Sort\n") > 1 { // a page is sorted, and nothing larger
 				t.Errorf("%s.sql, planned on %s, goes by %v, want %s in its order:\n%s", name, when, got, want, p.text)
 			}
 		}

@@ -107,7 +107,8 @@ func TestDLQ_AGroupIsDecidedAboutAsOne(t *testing.T) {
 	if sum != 12 || g.Deaths[len(g.Deaths)-1] != 5 || g.PerMinute < 0.1 || g.PerMinute > 0.3 {
 		t.Errorf("of 12 that died within an hour, 5 of them last, the trend is %v and the rate %v a minute", g.Deaths, g.PerMinute)
 	}
-	c.has(c.run(0, "dlq", "groups"), `COUNT +GROUP +RATE +TREND +TYPE`, `(?m)^12 +`+g.Group+` +\d+/h +[.▁-█]{12} +email:send +no user "…"`)
+	c.has(c.run(0, "dlq", "groups"), `COUNT +GROUP +RATE +TREND +TYPE`,
+		`(?m)^12 +`+g.Group+` +\d+/h +[.▁-█]{12} +email:send +no user "…"`)
 	c.has(c.run(0, "dlq", "groups", "--sort", "-count"), `\n20 +`)
 
 	if n := strings.Count(c.run(0, "dlq", "list", "--group", g.Group, "--json"), "\n"); n != 12 {

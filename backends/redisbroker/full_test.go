@@ -57,6 +57,8 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 			t.Errorf("what was refused is in %s: %v, %v", queue, page.Jobs, err)
 		}
 	}
+	// A program that starts now has not used the queue before.
+	register(t, openAs(t, c, Config{}), "w4", "q")
 	l := &life{t: t, b: b, queue: "q"}
 	l.renew("w1", at(1))
 	half := broker.Kept{Checkpoint: []byte("half")}

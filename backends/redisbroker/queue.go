@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -80,10 +81,22 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 // in the list does no harm.
 func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	c := &call{key: b.listKey(), args: append([]any{"sadd", b.listKey()}, names...)}
-	if b.exec(ctx, []*call{c}); c.err != nil {
-		return notSent(c.err)
+	b.exec(ctx, []*call{c})
+	if c.err == nil || answered(c.err) && b.enlisted(ctx, names) {
+		return nil
 	}
-	return nil
+	return notSent(c.err)
+}
+
+// enlisted reports whether the list has all these names. A full server refuses to add even names that
+// it has, and workers that start must be able to drain it.
+func (b *Broker) enlisted(ctx context.Context, names []any) bool {
+	c := &call{key: b.listKey(), args: append([]any{"smismember", b.listKey()}, names...)}
+	if b.exec(ctx, []*call{c}); c.err != nil {
+		return false
+	}
+	there, err := c.cmd.Slice()
+	return err == nil && !slices.Contains(there, any(int64(0)))
 }
 
 // create makes a queue that does not exist. It adds it to the list again first, since another

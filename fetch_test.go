@@ -12,14 +12,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// deaf is a store whose claims that wait sleep through everything that becomes
-// due: its caller must know on its own.
+// deaf is a store whose claims do not wait: its caller must know on its own what becomes due.
 func deaf(b broker.Broker) *tap {
-	return &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-		if req.Wait == 0 {
-			return b.Claim(ctx, req)
-		}
-		waits(ctx, req.Wait)
+	limits := b.Limits()
+	limits.NoWait = true
+	return &tap{Broker: b, limits: &limits, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 		req.Wait = 0
 		return b.Claim(ctx, req)
 	}}
@@ -42,7 +39,7 @@ func TestServer_AnIdleServerStartsANewJobAtOnce(t *testing.T) {
 	})
 }
 
-func TestServer_ADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
+func TestServer_ADueJobIsClaimedOnTimeWhereTheStoreCannotWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := deaf(newStore())
 		began := time.Now()

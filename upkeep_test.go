@@ -268,7 +268,11 @@ func newShifted(by time.Duration) *shifted {
 		if req.Wait > 0 { // a request with Now does not wait
 			now := req
 			now.Wait, now.Now = 0, s.now()
-			if got, err := store.Claim(ctx, now); err != nil || len(got.Jobs) > 0 || !waits(ctx, req.Wait) {
+			got, err := store.Claim(ctx, now)
+			if !got.NextDue.IsZero() {
+				req.Wait = min(req.Wait, got.NextDue.Sub(got.Now))
+			}
+			if err != nil || len(got.Jobs) > 0 || !waits(ctx, req.Wait) {
 				return got, err
 			}
 		}

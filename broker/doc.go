@@ -161,10 +161,11 @@
 // pending, the earliest first, and then says More.
 //
 // §17 Waking. A claim that waits returns soon after a job becomes claimable in one of its
-// queues: by enqueue, settle, retire, resume, redrive, reschedule or unhold. For jobs that
-// become due it may rely on its caller, who knows NextDue. When a job gets a due time that
-// is earlier than the NextDue a waiting claim knows, one such claim returns soon and says
-// so.
+// queues: by enqueue, settle, retire, resume, redrive, reschedule or unhold. When a job
+// becomes due, one of the claims that wait returns soon; the others need not look. Once it
+// has taken all it may, another looks when the next job becomes due; if its process dies,
+// the next claim finds what is due. When a job gets a due time that is earlier than the
+// NextDue a waiting claim knows, one such claim returns soon and says so.
 //
 // Jobs that become claimable in one call wake about as many claims, in whatever processes; a
 // claim that stops waiting leaves the others to be woken. A paused queue wakes no claim

@@ -35,6 +35,8 @@ var wakeMutants = []mutant{
 			return next(ctx, r)
 		}
 	})},
+	{"a job that falls due wakes nobody", "Wake/WhenDue", watchingDue(0)},
+	{"a full worker keeps the watch for due jobs", "Wake/WhenDueBesideAFullWorker", watchingDue(1)},
 	{"a wait in vain is an error", "Wake/EndsByItself", always(func(p *patched) {
 		next := p.claim
 		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
@@ -155,6 +157,31 @@ func inLine(wakes int, rude bool) func() func(*patched) {
 					line = line[1:]
 				}
 			})
+		}
+	}
+}
+
+// watchingDue has only the first few claims that wait look when a job falls due, however many
+// claims follow them.
+func watchingDue(claims int64) func() func(*patched) {
+	return func() func(*patched) {
+		var watching atomic.Int64
+		return func(p *patched) {
+			claim := p.claim
+			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+				if r.Wait == 0 || watching.Add(1) <= claims {
+					return claim(ctx, r)
+				}
+				timeout := time.NewTimer(r.Wait)
+				defer timeout.Stop()
+				r.Wait = 0
+				select {
+				case <-timeout.C:
+				case <-ctx.Done():
+					return broker.Claimed{}, ctx.Err()
+				}
+				return claim(ctx, r)
+			}
 		}
 	}
 }

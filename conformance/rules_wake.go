@@ -96,25 +96,36 @@ var wakeRules = []Rule{
 			c.woken(w, j.ID, func() { c.accept(j) })
 		}
 	}},
-	{"Wake/WhenDue", "§17", "A caller that waits until NextDue gets the job that falls due then, by the store's clock and not before.",
-		wait, func(c *check) {
+	{"Wake/WhenDue", "§17", "A waiting claim gets a job when it falls due, by the store's clock and not before.", wait, func(c *check) {
+		c.real()
+		w := c.worker("w")
+		j := c.job("a")
+		j.Delay = 30 * time.Millisecond
+		c.accept(j)
+		due := c.find("a").RunAt
+		got, err := c.b.Claim(c.ctx, w.request(1))
+		c.ok("Claim", err)
+		c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
+		if len(got.Jobs) == 0 {
+			got = c.claimDue(w)
+		}
+		c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
+	}},
+	{"Wake/WhenDueBesideAFullWorker", "§17",
+		"After a claim that took all it may, another claim that waits gets the next job that falls due, in another process too.", wait,
+		func(c *check) {
 			c.real()
-			w := c.worker("w")
-			j := c.job("a")
-			j.Delay = 30 * time.Millisecond
-			c.accept(j)
-			due := c.find("a").RunAt
-			end := time.Now().Add(patience)
-			for {
-				got, err := c.b.Claim(c.ctx, w.request(1))
-				c.ok("Claim", err)
-				if len(got.Jobs) > 0 {
-					c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
-					break
+			for round := range 4 {
+				workers := []*worker{c.workerOn(c.open(), fmt.Sprint("w", round)), c.workerOn(c.open(), fmt.Sprint("v", round))}
+				for i := range workers {
+					j := c.job(fmt.Sprint(round, " ", i))
+					j.Delay = time.Duration(20+30*i) * time.Millisecond
+					c.accept(j)
 				}
-				c.that(time.Now().Before(end), "claim of a job due at %v\ngot  nothing until %v\nwant the job", due, got.Now)
-				c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
-				<-time.After(max(got.NextDue.Sub(got.Now), time.Millisecond)) // the caller's own timer, as §17 says
+				c.together(len(workers), func(i int) error {
+					c.claimDue(workers[i])
+					return nil
+				})
 			}
 		}},
 	{"Wake/ByWhatIsDueSooner", "§17",
@@ -274,6 +285,25 @@ func (c *check) woken(w *worker, id string, trigger func()) {
 	<-time.After(time.Duration(len(id)%3+int(id[len(id)-1]-'0')) * time.Millisecond)
 	trigger()
 	c.ok("waiting claim", c.receive("return of the waiting claim", done))
+}
+
+// claimDue claims until it gets a job that will fall due. It may run on any goroutine.
+func (c *check) claimDue(w *worker) broker.Claimed {
+	req := w.request(1)
+	req.Wait = 3 * patience
+	for end := time.Now().Add(patience); ; {
+		got, err := w.b.Claim(c.ctx, req)
+		switch {
+		case err != nil:
+			c.tb.Errorf("Claim: %v", err)
+			return got
+		case len(got.Jobs) > 0 && time.Now().Before(end):
+			return got
+		case time.Now().After(end):
+			c.tb.Errorf("a claim that waits got no job in %v although one fell due; NextDue is %v, Now %v", patience, got.NextDue, got.Now)
+			return got
+		}
+	}
 }
 
 // claimOne claims until it gets a job, which must have this ID, and completes it. It

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
 // Config says where jobs are and how to reach them. The zero value serves a
@@ -24,7 +25,8 @@ type Config struct {
 	// PollOnly makes the broker depend on nothing that a connection keeps from
 	// one transaction to the next: no LISTEN, no prepared statements. It is for
 	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
-	// every 10 ms while there is work, backing off to 250 ms. With Listen they do not.
+	// every 10 ms while there is work, backing off to a second, watchers to 250 ms.
+	// With Listen they do not.
 	PollOnly bool
 
 	// Listen is the URL of the same database, or its keywords and values, for the one
@@ -51,6 +53,8 @@ type Broker struct {
 	floors   floors
 	quiet    quiet
 	ripe     ripe
+	dues     duewatch.Watch
+	pause    atomic.Int64 // of the next look without notifications, in nanoseconds
 	rounds   rounds
 	flows    flows
 	leases   leases

@@ -96,8 +96,10 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		got.Now = req.Now
 	}
 	if err != nil {
+		b.dues.Forget()
 		return got, broker.About(err, "claim", "", "")
 	}
+	b.noteLooks(req, &got.Claimed, state)
 	var errs []error
 	asked := make(map[string]bool, len(state))
 	for _, share := range req.Queues {

@@ -185,6 +185,13 @@ func (b *Broker) pollPause() time.Duration {
 	return jitter(b.poll * time.Duration(1+b.waker.peers))
 }
 
+// hasPeers reports whether claims of other processes wait, as of the last look.
+func (w *waker) hasPeers() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.peers > 0
+}
+
 // handOver wakes another process for jobs that fall due soon, when a claim has used up what
 // its worker can take: no other process may have looked since they came.
 func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {

@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ type fleet struct {
 	brokers []*Broker
 	came    chan broker.Job // what they claimed and completed
 	ended   sync.WaitGroup
+	stop    atomic.Bool // processes claim no more once they got a job
 }
 
 func newFleet(t *testing.T, size, slots int) *fleet {
@@ -48,6 +50,9 @@ func (f *fleet) work(b *Broker, worker string, slots int) {
 		}
 		for _, j := range got.Jobs {
 			f.came <- j
+		}
+		if f.stop.Load() && len(got.Jobs) > 0 {
+			return
 		}
 	}
 }
@@ -134,5 +139,57 @@ func TestFleet_ABusyProcessPassesAWakeUpOn(t *testing.T) {
 		}
 		f.accept(f, job(testenv.Name(t)))
 		<-f.came
+	}
+}
+
+// dueJobs stores jobs that fall due one after the other, and returns when they do.
+func (f *fleet) dueJobs(n int, apart time.Duration) (due []time.Time) {
+	var jobs []broker.NewJob
+	for i := range n {
+		j := job(testenv.Name(f.t))
+		j.Delay = 300*time.Millisecond + time.Duration(i)*apart
+		due = append(due, time.Now().Add(j.Delay))
+		jobs = append(jobs, j)
+	}
+	f.accept(f, jobs...)
+	return due
+}
+
+// A job that falls due costs about the same, however many processes wait.
+func TestFleet_AJobThatFallsDueWakesFewProcesses(t *testing.T) {
+	const jobs, settling = 60, 30
+	cost := func(size int) float64 {
+		f := newFleet(t, size, 10)
+		f.dueJobs(jobs, 40*time.Millisecond)
+		var before int64
+		for i := range jobs {
+			<-f.came
+			if i == settling {
+				before = f.calls()
+			}
+		}
+		calls := f.calls() - before
+		f.close()
+		f.ended.Wait()
+		return float64(calls) / (jobs - settling)
+	}
+	alone, many := cost(1), cost(20)
+	t.Logf("a job that falls due takes %.2f round trips of the workers with one process, and %.2f with 20", alone, many)
+	if many > 2*alone {
+		t.Error("want twice as many at most")
+	}
+}
+
+// A process that has no room left has another one look when the next job falls due.
+func TestFleet_AFullProcessHandsTheNextDueTimeOn(t *testing.T) {
+	t.Parallel()
+	const size = 8
+	f := newFleet(t, size, 1)
+	f.stop.Store(true)
+	for i, due := range f.dueJobs(size, 100*time.Millisecond) {
+		<-f.came
+		if late := time.Since(due); late > 2*pollListening {
+			t.Fatalf("job %d was claimed %v after it fell due, though other processes wait", i, late)
+		}
 	}
 }

@@ -18,7 +18,7 @@ func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 		most   int // round trips
 	}{
 		{"Listening", pgbroker.Config{}, 6},               // three looks, two that record that it waits, and a spurious look
-		{"PollOnly", pgbroker.Config{PollOnly: true}, 16}, // 10 ms apart at first, 250 ms later
+		{"PollOnly", pgbroker.Config{PollOnly: true}, 16}, // 10 ms apart at first, a second later
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

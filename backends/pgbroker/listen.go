@@ -190,6 +190,9 @@ func (b *Broker) dispatch(payload string, mine bool) {
 		if kind == txKind {
 			b.floors.doubt(queue)
 		}
+		if kind != pendingKind {
+			b.dues.Called(queue)
+		}
 		if !mine {
 			b.waker.wake(queue, kind == pendingKind)
 			break

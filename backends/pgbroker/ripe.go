@@ -4,6 +4,9 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
 // ripe remembers when the next job of each queue falls due, as of the last claim, so that
@@ -72,5 +75,29 @@ func (c *claiming) noteDue(ripe bool) {
 	left := c.due >= promoteLimit || ripe && (c.more || len(c.jobs) >= c.limit)
 	for _, s := range c.shares {
 		c.b.ripe.note(s.Queue, c.state[s.Queue].nextDue, left)
+	}
+}
+
+// noteLooks remembers what a claim learned of the due times of its queues. Where a queue has
+// limits, time may open it later than was known, so every process looks.
+func (b *Broker) noteLooks(req *broker.ClaimRequest, got *broker.Claimed, state map[string]queueState) {
+	if !req.Now.IsZero() {
+		return
+	}
+	gave := make(map[string]bool)
+	for i := range got.Jobs {
+		gave[got.Jobs[i].Queue] = true
+	}
+	looks := make([]duewatch.Look, 0, len(state))
+	for queue, q := range state {
+		if q.err == nil {
+			looks = append(looks, duewatch.Look{Queue: queue, Due: q.nextDue, Claimed: -1, Keep: gave[queue] || b.flows.limited(queue)})
+		}
+	}
+	b.dues.Looked(req.Worker, got.Now, looks)
+	for queue := range gave {
+		if _, looked := state[queue]; !looked { // the claim was of pending jobs alone
+			b.dues.Called(queue)
+		}
 	}
 }

@@ -8,11 +8,12 @@ import (
 )
 
 // How often a claim that waits looks by itself. Without notifications the
-// pauses grow from the first to the last as long as nothing comes. With them, all
-// processes that wait for a queue look every pollListening together.
+// pauses grow from the first to the last as long as the process gets nothing. With them,
+// all processes that wait for a queue look every pollListening together.
 const (
 	pollFirst     = 10 * time.Millisecond
-	pollLast      = 250 * time.Millisecond
+	pollLast      = time.Second
+	pollSoon      = 250 * time.Millisecond // for what an earlier look may not have seen yet
 	pollListening = 3 * time.Second
 )
 
@@ -34,7 +35,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	pause, woken, passes, entered := pollFirst, true, 0, false
+	pause, woken, passes, entered := time.Duration(b.pause.Load()), true, 0, false
 	for {
 		listening, looked := b.listen(), time.Now()
 		awaited := listening && b.waker.known(queues) // others wake this process
@@ -53,6 +54,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		if err != nil {
 			b.waker.forget(queues...)
 		}
+		if len(got.Jobs) > 0 {
+			pause = 0
+		}
+		b.pause.Store(int64(pause))
 		if err != nil || len(got.Jobs) > 0 || got.More && !got.passed || !time.Now().Before(end) {
 			return got.Claimed, err
 		}
@@ -63,15 +68,19 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 			}
 			listening = false
 		}
-		wait := jitter(pause)
-		if pause = min(pause*3/2, pollLast); listening {
+		wait := jitter(max(pause, pollFirst))
+		if pause = min(max(pause, pollFirst)*3/2, pollLast); listening {
 			wait = b.pollPause() - time.Since(looked)
 		}
 		if entered { // a transaction that did not see it yet may have committed after the look
-			wait, entered = min(wait, pollLast), false
+			wait, entered = min(wait, pollSoon), false
 		}
-		if !got.NextDue.IsZero() {
-			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock
+		next, regular := got.NextDue, wait
+		if listening && b.waker.hasPeers() {
+			next = b.dues.Next(req.Worker, queues, next)
+		}
+		if !next.IsZero() {
+			wait = min(wait, max(next.Sub(got.Now), 0)) // both by the store's clock
 		}
 		if got.passed {
 			wait = min(wait, jitter(passedPause<<min(passes, 5)))
@@ -84,13 +93,16 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		woken = false
 		select {
 		case <-p.woken:
-			pause, woken = pollFirst, true
+			pause, woken = 0, true
 		case <-timer.C:
 			if listening && left < wait {
 				return got.Claimed, nil
 			}
 			if listening {
 				_ = b.enterWaiters(ctx, queues) // how many share the looks may have changed
+			}
+			if wait == regular {
+				b.dues.Called(queues...) // who watched may have died
 			}
 		case <-ctx.Done():
 			return got.Claimed, broker.About(ctx.Err(), "claim", "", "")

@@ -134,7 +134,7 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 				delete(seen, id)
 			}
 		}
-		if pause = min(pause*3/2, pollLast); found > 0 || err != nil && pause < pollLast {
+		if pause = min(pause*3/2, pollSoon); found > 0 || err != nil && pause < pollSoon {
 			pause = pollFirst
 		}
 		timer.Reset(jitter(pause))

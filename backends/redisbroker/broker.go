@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
 // Broker keeps jobs in Redis; it implements [broker.Broker]. All methods may
@@ -26,6 +27,7 @@ type Broker struct {
 	waiters   waiters
 	listener  listener
 	lastClaim lastClaim
+	dues      duewatch.Watch
 	members   members
 	few       int           // fewQueues, but in tests
 	plenty    atomic.Bool   // claims of many queues found that most of them had jobs

@@ -3,9 +3,11 @@ package redisbroker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
 // Claim settles the outcomes that come with the request and leases jobs. §6, §14, §16, §17.
@@ -35,6 +37,9 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 		got, err = b.wait(ctx, &req, got)
 	}
 	b.lastClaim.remember(&req, &got, err)
+	if err != nil {
+		b.dues.Forget()
+	}
 	return got, err
 }
 
@@ -59,7 +64,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 		}
 		again = len(c.queues) > 0 && c.readNext(b)
 	}
-	return got, errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
+	return got, errors.Join(c.answer(b, &got), broker.About(ended, "claim", "", ""))
 }
 
 // claim is a claim in progress: what has been asked of which queue.
@@ -80,10 +85,12 @@ type claim struct {
 	shares  [][]leased
 
 	// By index in queues:
-	group []int // the queue's group; 0 on a single server
-	more  []bool
-	due   []int64
-	errs  []error
+	group   []int // the queue's group; 0 on a single server
+	more    []bool
+	due     []int64
+	claimed []int64 // jobs, so far; -1 if unknown
+	keep    []bool  // it gave a job, or the claim took its wake token
+	errs    []error
 }
 
 // claimant is the worker for which jobs are leased.
@@ -115,6 +122,7 @@ func (b *Broker) newClaim(req *broker.ClaimRequest, plenty bool) *claim {
 	}
 	q := len(c.queues)
 	c.more, c.due, c.errs = make([]bool, q), make([]int64, q), make([]error, q)
+	c.keep, c.claimed = make([]bool, q), slices.Repeat([]int64{-1}, q)
 	if c.round.init(q, q > b.few, plenty); c.round.many {
 		c.request.many = q
 	}
@@ -158,6 +166,7 @@ func (c *claim) readStep(b *Broker, s *step, places ...int) {
 		c.want[share] -= list.len()
 		c.asked[share] -= list.len()
 		c.left -= list.len()
+		c.keep[c.queueOf[share]] = c.keep[c.queueOf[share]] || list.len() > 0
 		c.room -= textBytes(list)
 	}
 	for n, at := range places {
@@ -199,8 +208,9 @@ func (l leased) len() int {
 // status reads the answer of a queue.
 func (c *claim) status(b *Broker, at int, status []any) {
 	switch code := number(first(status)); {
-	case code == codeDone && len(status) == 3:
-		c.more[at], c.due[at] = number(status[1]) == 1, number(status[2])
+	case code == codeDone && len(status) == 5:
+		c.more[at], c.due[at], c.claimed[at] = number(status[1]) == 1, number(status[2]), number(status[3])
+		c.keep[at] = c.keep[at] || number(status[4]) == 1
 	case code == codeBuckets && len(status) == 2 && number(status[1]) > 0:
 		b.learn(c.queues[at], int(number(status[1])))
 		c.learned++
@@ -212,8 +222,8 @@ func (c *claim) status(b *Broker, at int, status []any) {
 	}
 }
 
-// answer combines the answers of all rounds.
-func (c *claim) answer(got *broker.Claimed) error {
+// answer combines the answers of all rounds, and remembers what they say of due times.
+func (c *claim) answer(b *Broker, got *broker.Claimed) error {
 	got.Now = moment(c.at)
 	n := 0
 	for _, lists := range c.shares {
@@ -230,6 +240,7 @@ func (c *claim) answer(got *broker.Claimed) error {
 		}
 	}
 	var errs []error
+	var looks []duewatch.Look
 	for at, name := range c.queues {
 		if err := c.errs[at]; err != nil {
 			errs = append(errs, broker.About(err, "claim", name, ""))
@@ -237,8 +248,13 @@ func (c *claim) answer(got *broker.Claimed) error {
 		}
 		got.More = got.More || c.more[at]
 		got.NextDue = sooner(got.NextDue, moment(c.due[at]))
+		if c.round.asked[at] || c.round.idle[at] {
+			looks = append(looks, duewatch.Look{Queue: name, Due: moment(c.due[at]), Claimed: c.claimed[at], Keep: c.keep[at]})
+		}
 	}
-	got.NextDue = sooner(got.NextDue, moment(c.round.due))
+	if c.request.now.IsZero() {
+		b.dues.Looked(c.request.worker, got.Now, looks)
+	}
 	return errors.Join(errs...)
 }
 

@@ -35,7 +35,6 @@ type round struct {
 	views  []view // of a look, by group
 	steps  []*step
 	places [][]int // by step: its queues
-	due    int64   // when a queue that was not asked may have something; -1 if unknown
 }
 
 // view is a look at the queues of one group: the time, the hints about each, and their tokens.
@@ -46,7 +45,7 @@ type view struct {
 }
 
 func (t *round) init(queues int, many, plenty bool) {
-	t.due, t.many = -1, many
+	t.many = many
 	t.idle, t.asked = make([]bool, queues), make([]bool, queues)
 	if t.least = queues; many {
 		t.least = fewQueues
@@ -269,8 +268,8 @@ func (c *claim) readHints(v *view, now int64) (unsure []int) {
 		switch due := numeral(first); {
 		case due >= 0 && due <= now || numeral(second) <= now:
 			continue
-		case due >= 0 && (t.due < 0 || due < t.due):
-			t.due = due
+		default:
+			c.due[at] = due
 		}
 		if t.idle[at] = true; number(v.tokens[n/tokensAsked].reply[0]) > 0 {
 			unsure = append(unsure, at)

@@ -93,7 +93,8 @@ func TestScripts_UseNoDeprecatedCommand(t *testing.T) {
 var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
 // notKeys has the fields of q in which scripts store other things than keys.
-var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "promoted", "drained", "due", "retain", "span",
+var notKeys = []string{"buckets", "claimed", "called",
+	"refused", "paused", "void", "dropped", "big", "leased", "promoted", "drained", "due", "retain", "span",
 	"old", "turn", "round",
 	"rules", "allowed", "opens", "bucket", "retry_bucket", "floors", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
 

@@ -22,7 +22,7 @@ const (
 // server runs it at the moment the token arrives, or when the time is over, so waking and claiming
 // are one round trip. Of many queues only the one whose token arrived is asked after the wait.
 // Queues of several groups are waited for on a connection for each group, and the first token ends
-// all waits. No wait goes past the next due time.
+// all waits. No wait goes past the next due time, unless another process watches that.
 //
 // When the caller goes away, CLIENT UNBLOCK from another connection ends its waits. It does
 // nothing to a wait that has ended. The claim behind a wait runs in either case: its answer is
@@ -31,12 +31,12 @@ const (
 // unless a token arrives at the same moment. Jobs leased to a closed connection show in the
 // worker's heartbeats (§7).
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.Claimed) (broker.Claimed, error) {
-	block := req.Wait
-	if !got.NextDue.IsZero() {
-		block = min(block, got.NextDue.Sub(got.Now))
+	c := b.newClaim(req, true)
+	block, hurry := req.Wait, false
+	if due := b.dues.Next(req.Worker, c.queues, got.NextDue); !due.IsZero() && due.Sub(got.Now) < block {
+		block, hurry = due.Sub(got.Now), true
 	}
 	block = max(block, time.Millisecond) // 0 would be for ever
-	c := b.newClaim(req, true)
 	all := make([]int, len(c.queues))
 	for at := range all {
 		all[at] = at
@@ -61,7 +61,7 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		b.active.Add(1)
 		go func() {
 			defer b.leave()
-			b.block(w, block)
+			b.block(w, block, hurry)
 			ended <- w
 		}()
 	}
@@ -76,6 +76,9 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 	}
 	for _, w := range waits {
 		close(w.unblock)
+	}
+	if woken != nil && woken.called != "" {
+		b.dues.Called(woken.called)
 	}
 	unused := false
 	defer func() {
@@ -99,7 +102,7 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 	case woken.then != nil && !errors.Is(woken.then.err, broker.ErrUnavailable):
 		got = broker.Claimed{}
 		c.readNext(b)
-		err = c.answer(&got)
+		err = c.answer(b, &got)
 	default:
 		again := *req
 		again.Wait, again.Settle = 0, broker.SettleRequest{}
@@ -143,10 +146,17 @@ type blocked struct {
 }
 
 // block waits until a token of the queues was taken, the time is over, or
-// unblock is closed. When the wait itself fails, its step, if any, says so.
-func (b *Broker) block(w *blocked, block time.Duration) {
+// unblock is closed. With hurry it ends right when the time is over. When the wait itself fails,
+// its step, if any, says so.
+func (b *Broker) block(w *blocked, block time.Duration, hurry bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), block+blockGrace)
 	defer cancel()
+	var over <-chan time.Time
+	if hurry {
+		timer := time.NewTimer(block)
+		defer timer.Stop()
+		over = timer.C
+	}
 	conn, err := b.waiters.get(ctx, &b.store, b.queue(w.queues[0]).key("t"))
 	if err != nil {
 		w.err = notSent(err)
@@ -176,6 +186,13 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 	}()
 	select {
 	case <-done:
+	case <-over:
+		conn.hurry()
+		select {
+		case <-done:
+		case <-w.unblock:
+			conn.unblock(done)
+		}
 	case <-w.unblock:
 		conn.unblock(done)
 	}

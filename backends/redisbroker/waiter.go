@@ -57,6 +57,16 @@ func (w *waiter) unblock(done <-chan struct{}) {
 	<-done
 }
 
+// hurry ends a wait whose time is over. The server by itself is up to 100 ms late, if it is idle. A
+// wait that is still on its way, or may not be ended, ends by its own time.
+func (w *waiter) hurry() {
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
+	defer cancel()
+	if id := w.id.Load(); id != 0 {
+		_ = w.server.ClientUnblock(ctx, id).Err()
+	}
+}
+
 func (w *waiter) close() { _ = w.client.Close() } // nothing is left to be told
 
 // maxIdleWaiters are kept of each server for the next waits, which in a Cluster are one

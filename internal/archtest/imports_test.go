@@ -36,9 +36,9 @@ var rules = []rule{
 	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "internal/journal", "github.com/google/btree"},
 		never: drivers},
 	{of: "backends/filebroker/...", may: []string{"broker", "backends/membroker", "internal/journal", "go.etcd.io/bbolt/..."}},
-	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "internal/plaintime",
+	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/duewatch", "internal/guard", "internal/plaintime",
 		"github.com/redis/..."}},
-	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...",
+	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/duewatch", "internal/guard", "github.com/jackc/...",
 		"github.com/pressly/goose/..."}},
 	{of: "backends/shardbroker/...", may: []string{"broker"}}, // its caller passes brokers
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},

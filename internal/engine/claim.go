@@ -95,7 +95,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
 	full := len(reply.Jobs) >= call.req.Max || reply.More
 	f.exhausted = !full
-	if reply.NextDue.After(reply.Now) { // due jobs that the claim did not return are held back, by a pause for example
+	if s.limits.NoWait && reply.NextDue.After(reply.Now) { // due jobs that the claim did not return are held back, by a pause for example
 		f.dueAt(now.Add(reply.NextDue.Sub(reply.Now)))
 	}
 	if !waited {

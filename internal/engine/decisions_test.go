@@ -218,6 +218,7 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 	t.Parallel()
 	s, w := still(t, newStore(), Options{})
+	s.limits.NoWait = true
 	items := make([]broker.Settlement, 2)
 	for i := range items {
 		items[i] = broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: string(rune('a' + i))},

@@ -2,11 +2,7 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,15 +18,13 @@ const (
 )
 
 // pruner removes what is past its retention. Of the servers that share a store and
-// have the same queues, one prunes: the owner of a mark. It has its own lock.
+// have the same queues, one prunes. It has its own lock.
 type pruner struct {
-	broker  broker.Broker
+	elector
 	log     *slog.Logger
 	queues  []string
 	lookout *lookout
 	longest time.Duration // between two turns, while nothing is found
-	owner   string        // of the mark; empty where no other server shares the store
-	mark    string
 
 	away outage // calls that failed in a row; the upkeep loop's alone
 
@@ -40,13 +34,10 @@ type pruner struct {
 }
 
 func newPruner(s *Server) *pruner {
-	p := &pruner{broker: s.broker, log: s.log, queues: s.names, lookout: &s.lookout, longest: pruneInterval, every: pruneInterval}
-	if s.limits.InProcess {
-		// Nobody else makes something to prune.
+	p := &pruner{elector: newElector(s, "prune", pruneTTL), log: s.log, queues: s.names, lookout: &s.lookout,
+		longest: pruneInterval, every: pruneInterval}
+	if s.limits.InProcess { // nobody else makes something to prune
 		p.longest = max(pruneInterval, s.opts.Lease)
-	} else {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q", slices.Sorted(slices.Values(s.names))))
-		p.owner, p.mark = s.keeperID, "prune/"+hex.EncodeToString(sum[:16])
 	}
 	p.at = time.Now().Add(sleep.Jitter(p.every, 0.5))
 	return p
@@ -110,11 +101,8 @@ func (p *pruner) turn(ctx context.Context) {
 func (p *pruner) prune(ctx context.Context) (broker.Pruned, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()
-	if p.owner != "" {
-		got, err := p.broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: p.mark, Owner: p.owner, TTL: pruneTTL})
-		if err != nil || !got.Held {
-			return broker.Pruned{}, err
-		}
+	if elected, err := p.elected(ctx); !elected {
+		return broker.Pruned{}, err
 	}
 	return p.broker.Prune(ctx, broker.PruneRequest{Queues: p.queues, Max: pruneMax})
 }

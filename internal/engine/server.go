@@ -72,8 +72,10 @@ type Server struct {
 	events  *events
 	marks   marks
 	pruner  *pruner
-	policy  Policy
-	values  context.Context // what every handler's context holds
+	// reclaimer chooses the server that looks for the jobs of dead ones.
+	reclaimer elector
+	policy    Policy
+	values    context.Context // what every handler's context holds
 	// gathering is what Run.Draining returns instead of draining, if Inline runs the jobs.
 	gathering func(*Run) <-chan struct{}
 
@@ -137,7 +139,7 @@ func New(b broker.Broker, opts Options) *Server {
 	s.lookout.init()
 	s.events = newEvents(s.log)
 	s.marks = marks{s.broker, s.log, s.reports, opts.Lease, s.limits.NoMark}
-	s.pruner = newPruner(s)
+	s.pruner, s.reclaimer = newPruner(s), newElector(s, "reclaim", reclaimTTL)
 	s.reports.Waiting = s.lookout.by
 	return s
 }

@@ -254,7 +254,7 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 		case verdicts[i].Err != nil:
 			lost++
 			why = verdicts[i].Err
-		case verdicts[i].State == broker.StateRetry:
+		case verdicts[i].State == broker.StateRetry && s.limits.NoWait:
 			s.fetcher.dueAt(now.Add(items[i].Outcome.Delay()))
 		}
 	}

@@ -12,6 +12,10 @@ import (
 const (
 	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
 	reclaimMax     = 100
+
+	// reclaimTTL is how long the servers with the same queues leave the search to the one that
+	// began it. If that one dies in this time, the jobs of two dead servers come back so much later.
+	reclaimTTL = 3 * time.Second
 )
 
 // upkeep is the loop that reclaims the jobs of dead servers, prunes records, audits the
@@ -41,7 +45,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		if audit {
 			s.audit(ctx, w)
 		}
-		if reclaim && s.clockHeld(ctx, w) {
+		if reclaim && s.mayReclaim(ctx, w) && s.clockHeld(ctx, w) {
 			s.reclaim(calls, w, &noReclaim)
 			if s.seldomRenews() {
 				poke(s.renewNow) // the answer says when the next lease runs out
@@ -85,6 +89,20 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	}
 	audit, w.audit = w.audit, false
 	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
+}
+
+// mayReclaim reports whether this server is the one that reclaims. If it is another one, this
+// one leaves it the time to.
+func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
+	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
+	elected, err := s.reclaimer.elected(ctx)
+	if !elected && err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w.lapse = time.Now().Add(reclaimTTL)
+	}
+	return elected
 }
 
 // clockHeld asks the store for its time, right before a reclaim, and reports whether the

@@ -27,6 +27,8 @@ const (
 	concurrency = 10
 	callTakes   = time.Millisecond // a call to the store, about as long as in a data centre
 	minutes     = 2
+	dueAfter    = time.Minute
+	lease       = 30 * time.Second
 )
 
 // report holds the measurements of a fleet.
@@ -36,8 +38,11 @@ type report struct {
 	idleAll  float64            // their sum over the fleet
 	perJob   float64            // claims and settles of the fleet for one job, beyond the claims of an idle one
 	pickups  []time.Duration    // from enqueue to handler, of jobs that come one by one
-	perWork  float64            // claims and settles for a job of a burst
-	least    int                // jobs of the burst that one server ran
+	perDue   float64            // the same for a job that falls due, and from when it did to its handler
+	late     []time.Duration
+	searches int     // calls of Reclaim by the fleet after a server died
+	perWork  float64 // claims and settles for a job of a burst
+	least    int     // jobs of the burst that one server ran
 	most     int
 	perSlots int // jobs of the burst for each server
 }
@@ -65,8 +70,17 @@ func TestFleet_CostsOfOneServerDoNotGrowWithTheOthers(t *testing.T) {
 		if r.perJob > 2*max(one.perJob, 2) {
 			t.Errorf("one job costs %.1f calls beside %d idle servers, %.1f beside %d", r.perJob, n, one.perJob, one.servers)
 		}
-		if p := r.pickup(0.99); p > 10*callTakes {
+		if p := part(0.99, r.pickups); p > 10*callTakes {
 			t.Errorf("one in a hundred jobs waited %v for one of %d idle servers, longer than ten calls take", p, n)
+		}
+		if r.perDue > 2*max(one.perDue, 2) {
+			t.Errorf("a job that falls due costs %.1f calls beside %d idle servers, %.1f beside %d", r.perDue, n, one.perDue, one.servers)
+		}
+		if p := part(0.99, r.late); p > 10*callTakes {
+			t.Errorf("one in a hundred jobs that fell due waited %v for one of %d idle servers, longer than ten calls take", p, n)
+		}
+		if r.searches == 0 || r.searches > 2*max(one.searches, 10) {
+			t.Errorf("after a server died, %d servers searched %d times for its jobs, %d of them %d times", n, r.searches, one.servers, one.searches)
 		}
 		if r.perWork > 1.5*max(one.perWork, 1) {
 			t.Errorf("a job of a burst costs %.2f calls with %d servers, %.2f with %d", r.perWork, n, one.perWork, one.servers)
@@ -77,8 +91,8 @@ func TestFleet_CostsOfOneServerDoNotGrowWithTheOthers(t *testing.T) {
 	}
 }
 
-// simulate measures a fleet while it is idle, then with one job a second, then with a burst of ten
-// times its slots.
+// simulate measures a fleet while it is idle, then with one job a second, then with one that falls due
+// each second, then the death of a server, then a burst of ten times its slots.
 func simulate(t *testing.T, n int) *report {
 	r := &report{servers: n, idle: make(map[string]float64), perSlots: 10 * concurrency}
 	t.Run(fmt.Sprintf("%d servers", n), func(t *testing.T) {
@@ -100,6 +114,18 @@ func simulate(t *testing.T, n int) *report {
 			r.perJob = float64(work(w.count()))/(minutes*60) - r.idle["Claim"]/60*float64(n)
 			r.pickups = w.waits()
 
+			for i := range minutes * 60 {
+				w.schedule(t, i)
+			}
+			w.count()
+			time.Sleep(dueAfter + minutes*time.Minute)
+			idle := r.idle["Claim"] * float64(n) * (minutes + dueAfter.Minutes())
+			r.perDue = (float64(work(w.count())) - idle) / (minutes * 60)
+			r.late = w.waits()
+
+			w.dies(t)
+			r.searches = w.count()["Reclaim"]
+
 			jobs := r.perSlots * n
 			for q := range queues {
 				w.enqueue(t, q, jobs/queues, time.Second)
@@ -112,9 +138,10 @@ func simulate(t *testing.T, n int) *report {
 	return r
 }
 
-func (r *report) pickup(part float64) time.Duration {
-	slices.Sort(r.pickups)
-	return r.pickups[int(part*float64(len(r.pickups)-1))]
+// part returns the time that this part of them does not exceed.
+func part(of float64, times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[int(of*float64(len(times)-1))]
 }
 
 func (r *report) String() string {
@@ -123,14 +150,17 @@ func (r *report) String() string {
 		idle = append(idle, fmt.Sprintf("%s %.1f", method, r.idle[method]))
 	}
 	return fmt.Sprintf("%5d servers: idle %.1f calls a minute each (%s); one job: %.1f claims and settles, "+
-		"starts after %v (half), %v (99 %%); a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d",
-		r.servers, r.idleAll/float64(r.servers), strings.Join(idle, ", "), r.perJob, r.pickup(0.5), r.pickup(0.99),
+		"starts after %v (half), %v (99 %%); one that falls due: %.1f, %v, %v; a death: %d searches; a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d",
+		r.servers, r.idleAll/float64(r.servers), strings.Join(idle, ", "), r.perJob, part(0.5, r.pickups), part(0.99, r.pickups),
+		r.perDue, part(0.5, r.late), part(0.99, r.late), r.searches,
 		r.perSlots, r.perWork, r.least, r.most)
 }
 
 // world is a fleet and its store.
 type world struct {
 	client *jobs.Client
+	open   func() broker.Broker
+	served map[string]int
 
 	mu     sync.Mutex
 	calls  map[string]int
@@ -161,10 +191,11 @@ func newWorld(t *testing.T, n int) *world {
 	for q := range queues {
 		served[fmt.Sprint("q", q)] = 1
 	}
+	w.open, w.served = open, served
 	w.client = jobs.NewClient(open(), jobs.ClientConfig{})
 	t.Cleanup(func() { _ = w.client.Close() })
 	for i := range n {
-		s, err := jobs.NewServer(open(), jobs.Config{Concurrency: concurrency, Queues: served,
+		s, err := jobs.NewServer(open(), jobs.Config{Concurrency: concurrency, Queues: served, Lease: lease,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -209,6 +240,27 @@ func (w *world) enqueue(t *testing.T, queue, n int, runs time.Duration) {
 	}
 }
 
+// schedule stores a job that falls due in dueAfter and i seconds.
+func (w *world) schedule(t *testing.T, i int) {
+	t.Helper()
+	at := time.Now().Add(dueAfter + time.Duration(i)*time.Second)
+	task := jobs.NewTask("t", fmt.Appendf(nil, "%d 0", at.UnixNano()), jobs.WithQueue(fmt.Sprint("q", i%queues)), jobs.WithRunAt(at))
+	if _, err := w.client.Enqueue(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dies has a server register and never renew, and waits until the others have looked for its jobs.
+func (w *world) dies(t *testing.T) {
+	t.Helper()
+	b := w.open()
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "dies", Queues: slices.Collect(maps.Keys(w.served)), Lease: lease,
+		Register: true}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(lease + 20*time.Second)
+}
+
 func (w *world) handle(server int, j *jobs.Job) {
 	var at, runs int64
 	if _, err := fmt.Sscan(string(j.Payload()), &at, &runs); err != nil {
@@ -248,10 +300,13 @@ func (w *world) count() map[string]int {
 	return calls
 }
 
+// waits returns how long jobs have waited since the last call.
 func (w *world) waits() []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.waited
+	waited := w.waited
+	w.waited = nil
+	return waited
 }
 
 // work sums the calls that are made for jobs. The number of other calls depends only on the time.

@@ -7,8 +7,8 @@
 --        (most_bytes: of bodies and heads, at which the answer ends; many: how many queues a claim has
 --        that is made in several calls, which leave hints about queues that have nothing, or 0; per
 --        share: the number of its queue, and its most jobs)
--- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next due time or -1}; then per
---        share a list of triples: IDs; bodies, false for a job that does not exist; and a list of the
+-- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next due time or -1, jobs
+--        claimed from it so far, 1 when the claim took a wake token}; then per share a list of triples: IDs; bodies, false for a job that does not exist; and a list of the
 --        number of each job that has a head, and the head}
 -- @include clock
 -- @include open
@@ -27,10 +27,10 @@ local sub, byte, find = string.sub, string.byte, string.find
 local worker, most, room = args.worker, tonumber(args.most_jobs), tonumber(args.most_bytes)
 local queues = {}
 for i = 1, tonumber(args.queues) do
-  local q, m = open('paused', 'void', 'big', 'priority_round', 'turn', 'flow')
+  local q, m = open('paused', 'void', 'big', 'priority_round', 'turn', 'flow', 'claimed')
   if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
   q.void, q.dropped = tonumber(m.void or 0), 0
-  q.big = biggest(m.big)
+  q.big, q.claimed, q.called = biggest(m.big), tonumber(m.claimed or 0), 0
   q.leased, q.bytes, q.drained = 0, 0, {}
   queues[i] = q
   read_rules(q, m)
@@ -262,7 +262,8 @@ local function token(q)
   local more = any_left(q, ready) and 1 or 0
   if q.opens and q.leased > 0 then sooner = sooner or ready > 0 or any_due(q) end
   if more == 0 and not sooner then
-    redis.call('DEL', q.token, q.idle_hint)
+    q.called = redis.call('DEL', q.token)
+    redis.call('DEL', q.idle_hint)
   elseif redis.call('LLEN', q.token) == 0 then
     redis.call('LPUSH', q.token, '1')
   end
@@ -298,8 +299,12 @@ local function close(i, q)
   count_claimed(q, q.leased)
   if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
   local more, at = token(q), next_time(q)
+  -- A worker that has no room left will not look when the next job falls due: another one is to.
+  if more == 0 and at > now and total > 0 and total >= most and redis.call('LLEN', q.token) == 0 then
+    redis.call('LPUSH', q.token, '1')
+  end
   if more == 0 and args.many ~= '0' then redis.call('SET', q.idle_hint, int(at) .. ' ' .. int(now + HINT + i * APART)) end
-  return {0, more, at}
+  return {0, more, at, q.claimed + q.leased, q.called}
 end
 
 local reply = {0, now}

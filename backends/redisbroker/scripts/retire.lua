@@ -103,5 +103,7 @@ if held <= 0 or cursor == '0' then
   redis.call('HDEL', q.worker_infos, worker)
   redis.call('HDEL', q.lease_counts, worker)
   reply[3] = '0'
+  -- The worker may be the one that was to look when the next job falls due.
+  if next_due(q) then wake(q) end
 end
 return reply

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// elector chooses one of the servers that share a store and have the same queues: the
+// owner of a mark.
+type elector struct {
+	broker broker.Broker
+	owner  string // empty where no other server shares the store, or it has no marks
+	mark   string
+	ttl    time.Duration
+}
+
+func newElector(s *Server, purpose string, ttl time.Duration) elector {
+	e := elector{broker: s.broker, ttl: ttl}
+	if !s.limits.InProcess && !s.limits.NoMark {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", slices.Sorted(slices.Values(s.names))))
+		e.owner, e.mark = s.keeperID, purpose+"/"+hex.EncodeToString(sum[:16])
+	}
+	return e
+}
+
+// elected reports whether this server holds the mark, which it then does for another ttl.
+func (e *elector) elected(ctx context.Context) (bool, error) {
+	if e.owner == "" {
+		return true, nil
+	}
+	got, err := e.broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: e.mark, Owner: e.owner, TTL: e.ttl})
+	return err == nil && got.Held, err
+}

@@ -50,12 +50,12 @@ const whenShorter = "examine again when fewer jobs wait"
 
 // What can be wrong with a job and its entries.
 var jobFindings = []FindingKind{
-	{Code: "job-without-place",
+	{Code: "job-without-entry",
 		Means: "no list leads to the job: it never runs, or its record is never shown or removed",
 		Repair: "a job that ended returns to the list of its state; one whose due time is lost is made dead, so that it " +
 			"does not run early; others become pending",
 		Advice: whenShorter},
-	{Code: "job-in-two-places",
+	{Code: "job-listed-twice",
 		Means:  "the job is in two lists, or twice in one: it may run twice, and counts are too high",
 		Repair: "the entry that its head and its lease name stays; the others are removed",
 		Advice: whenShorter},

@@ -116,7 +116,7 @@ func following(names iter.Seq[string], after string, n int) []string {
 func (e *examiner) job(j *job) {
 	q := e.q
 	if !q.states[j.State].Has(j.entry()) {
-		e.found("job-without-place", j.ID, func() {
+		e.found("job-without-entry", j.ID, func() {
 			q.states[j.State].ReplaceOrInsert(j.entry())
 			q.place(j.lane)
 		}, "it is %v, and not among these", j.State)
@@ -194,7 +194,7 @@ func (e *examiner) entries(pos string) (next string) {
 		for _, x := range wrong {
 			code := "entry-without-job"
 			if e.q.jobs[x.job.ID] == x.job {
-				code = "job-in-two-places"
+				code = "job-listed-twice"
 			}
 			e.found(code, x.job.ID, func() { l.Delete(x) }, "it is listed among those that are %v, and is %v", broker.State(state),
 				x.job.State)

@@ -32,15 +32,15 @@ func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 		s.journal = j
 		return j.checked(tb, s)
 	}, []examinetest.Corruption{
-		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
+		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-entry scheduled"},
 			Plant: planted(func(q *queue) { q.states[broker.StateScheduled].Delete(q.jobs["scheduled"].entry()) })},
-		{Name: "a pending job is in no list", Want: []string{"job-without-place pending"},
+		{Name: "a pending job is in no list", Want: []string{"job-without-entry pending"},
 			Plant: planted(func(q *queue) { q.states[broker.StatePending].Delete(q.jobs["pending"].entry()) })},
-		{Name: "a retry has a turn as well", Want: []string{"job-in-two-places retry"},
+		{Name: "a retry has a turn as well", Want: []string{"job-listed-twice retry"},
 			Plant: planted(func(q *queue) {
 				q.states[broker.StatePending].ReplaceOrInsert(entry{at: 1, seq: -7, job: q.jobs["retry"]})
 			})},
-		{Name: "a dead job is listed as completed too", Want: []string{"job-in-two-places dead"},
+		{Name: "a dead job is listed as completed too", Want: []string{"job-listed-twice dead"},
 			Plant: planted(func(q *queue) { q.states[broker.StateCompleted].ReplaceOrInsert(q.jobs["dead"].entry()) })},
 		{Name: "a list leads to a job that is gone", Want: []string{"entry-without-job lost"},
 			Plant: planted(func(q *queue) {

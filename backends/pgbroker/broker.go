@@ -51,8 +51,8 @@ type Broker struct {
 	limited  sync.Map        // queues that had a depth limit when last looked at: saves a round trip
 	keeping  sync.Map        // queues that kept records when last looked at
 	floors   floors
-	quiet    quiet
-	ripe     ripe
+	last     lastClaim
+	due      dueTimes
 	dues     duewatch.Watch
 	pause    atomic.Int64 // of the next look without notifications, in nanoseconds
 	rounds   rounds

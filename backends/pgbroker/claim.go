@@ -38,14 +38,14 @@ type claimed struct {
 }
 
 // claim makes one claim, of pending jobs only if known has the rest about the queues.
-func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got claimed, err error) {
+func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (got claimed, err error) {
 	heard := b.waker.sofar()
 	var duties map[string]*duty
 	if req.Max > 0 {
 		duties = b.waker.assume(req.Queues)
 	}
 	defer func() {
-		b.quiet.note(req, heard, known, &got.Claimed, err)
+		b.last.note(req, heard, known, &got.Claimed, err)
 		b.waker.relieve(duties, &got.Claimed, err)
 		b.handOver(req, &got.Claimed)
 	}()
@@ -149,7 +149,7 @@ type claiming struct {
 	worker string
 	now    clock
 	asked  time.Time // the request's
-	known  *standing
+	known  *lastLook
 	heard  news // before it began
 	shares []broker.Share
 	looked []broker.Share // whose due jobs it looks at before; nil for shares
@@ -206,11 +206,11 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	if len(c.shares) == 1 {
-		c.limit = min(c.limit, c.shares[0].Max) // claim_ripe.sql counts its jobs only against the limit
+		c.limit = min(c.limit, c.shares[0].Max) // lease_due.sql counts its jobs only against the limit
 	}
-	ripe := c.known == nil && !c.flow && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
-	if ripe {
-		steps = append(steps, c.ripe(from, due))
+	direct := c.known == nil && !c.flow && len(c.shares) == 1 && c.b.due.expected(queues[0], c.asked)
+	if direct {
+		steps = append(steps, c.leaseDue(from, due))
 	}
 	if c.known == nil {
 		steps = append(steps, c.look(all, promoteLimit, due))
@@ -246,9 +246,9 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.b.floors.raise(seen)
 	}
 	if c.known == nil {
-		c.noteDue(ripe)
+		c.noteDue(direct)
 	}
-	if c.cut || ripe && c.more {
+	if c.cut || direct && c.more {
 		c.unlocked(queues)
 	}
 	c.finish()
@@ -275,7 +275,7 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 		return c.b.step("claim", read, args...)
 	}
 	return c.b.step("claim_rounds", func(r rows) error {
-		for i := range c.places { // the jobs of claim_ripe.sql go first
+		for i := range c.places { // the jobs of lease_due.sql go first
 			c.places[i].lane = 0
 		}
 		return read(r)

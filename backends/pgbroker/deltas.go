@@ -14,11 +14,11 @@ import (
 // N have lower IDs than the first one that begins afterwards. Once a snapshot says that all
 // transactions below that ID have ended, it shows all rows up to N that are left.
 type deltas struct {
-	mu    sync.Mutex
-	floor int64
-	drawn int64 // the last number, as of the last look
-	next  int64 // becomes the floor, or as much of it as is folded …
-	ripe  int64 // … when all transactions below this have ended; 0: there is no next
+	mu       sync.Mutex
+	floor    int64
+	drawn    int64 // the last number, as of the last look
+	next     int64 // becomes the floor, or as much of it as is folded …
+	nextXact int64 // … when all transactions below this have ended; 0: there is no next
 }
 
 // deltaLook is a search for deltas that is under way.
@@ -71,14 +71,14 @@ func (d *deltas) raise(l *deltaLook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l.last < l.drawn { // another server, or this one restored from a backup
-		d.floor, d.drawn, d.next, d.ripe = 0, 0, 0, 0
+		d.floor, d.drawn, d.next, d.nextXact = 0, 0, 0, 0
 		return
 	}
-	if d.ripe > 0 && l.xmin >= d.ripe && l.floor == d.floor {
-		d.floor, d.ripe = max(d.floor, below(d.next, l.first)), 0
+	if d.nextXact > 0 && l.xmin >= d.nextXact && l.floor == d.floor {
+		d.floor, d.nextXact = max(d.floor, below(d.next, l.first)), 0
 	}
-	if d.ripe == 0 && l.drawn > d.floor {
-		d.next, d.ripe = l.drawn, l.xmax
+	if d.nextXact == 0 && l.drawn > d.floor {
+		d.next, d.nextXact = l.drawn, l.xmax
 	}
 	d.drawn = max(d.drawn, l.last)
 }

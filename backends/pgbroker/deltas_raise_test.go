@@ -46,7 +46,7 @@ func TestDeltas_ALookInACallersTransactionIsNotTrusted(t *testing.T) {
 	known := func() [4]int64 {
 		f.deltas.mu.Lock()
 		defer f.deltas.mu.Unlock()
-		return [4]int64{f.deltas.floor, f.deltas.drawn, f.deltas.next, f.deltas.ripe}
+		return [4]int64{f.deltas.floor, f.deltas.drawn, f.deltas.next, f.deltas.nextXact}
 	}
 	before := known()
 	old := f.Tx(f.begin(pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))

@@ -199,7 +199,7 @@ func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 		return
 	}
 	for _, s := range req.Queues {
-		if b.waker.known([]string{s.Queue}) && b.ripe.within(s.Queue, 2*pollListening) {
+		if b.waker.known([]string{s.Queue}) && b.due.within(s.Queue, 2*pollListening) {
 			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &duty{kind: dueKind, jobs: 1}, false) })
 		}
 	}

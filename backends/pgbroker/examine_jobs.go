@@ -125,7 +125,7 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 		return all
 	}
 	if f.deadEpoch != nil || f.historyEpoch != nil {
-		add("job-in-two-places", "it has a row in job, and one in the table of jobs that ended")
+		add("job-listed-twice", "it has a row in job, and one in the table of jobs that ended")
 		return all
 	}
 	switch state := broker.State(f.state); {

@@ -23,7 +23,7 @@ func (e *examiner) repairJob(id string, queue int64, code string) func(context.C
 				f := &again[i]
 				wrong := func(p problem) bool { return p.code == code && p.left == "" }
 				if f.number == queue && slices.ContainsFunc(f.problems(e.Now), wrong) {
-					if code == "job-in-two-places" {
+					if code == "job-listed-twice" {
 						return e.outlive(ctx, s, f)
 					}
 					return s.run(ctx, e.mend(f, code)...)

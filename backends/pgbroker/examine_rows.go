@@ -63,7 +63,7 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 		wrong = append(wrong, e.recover(o, id))
 	case o.name == nil:
 	case both:
-		wrong = append(wrong, noted{told("job-in-two-places", o.String(), id, "it is dead, and has a record of another end"),
+		wrong = append(wrong, noted{told("job-listed-twice", o.String(), id, "it is dead, and has a record of another end"),
 			e.keepDead(id, o)})
 	case lane < 2 || lane > 9:
 		wrong = append(wrong, noted{told("lane-unknown", o.String(), id,

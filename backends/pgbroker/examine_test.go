@@ -63,7 +63,7 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 			Plant: p("update jobs.job set held = '1:mover' where id = 'pending'")},
 		{Name: "a held job of a worker", Want: []string{"state-differs held"},
 			Plant: p("update jobs.job set worker = (select num from jobs.worker where id = 'w') where id = 'held'")},
-		{Name: "a held job is dead too", Want: []string{"job-in-two-places held"}, Then: map[string]broker.State{"held": broker.StateDead},
+		{Name: "a held job is dead too", Want: []string{"job-listed-twice held"}, Then: map[string]broker.State{"held": broker.StateDead},
 			Plant: p("insert into jobs.dead (died_at, created_at, epoch, queue, lane, id, key, body) "+
 				"select 1, 1, 9, queue, 5, id, key, body from jobs.job where id = 'held'",
 				delta+"0, 0, 0, 0, 0, 1, 0 from jobs.queue", "delete from jobs.unique_key where key = 'key-held'")},
@@ -78,23 +78,23 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 		{Name: "a record of a state that nobody knows", Want: []string{"state-unknown completed", "count-differs completed"},
 			Plant: p("update jobs.history set state = 77 where id = 'completed'"), Repairs: []string{"state-unknown completed"}},
 
-		{Name: "a dead job is pending too", Want: []string{"job-in-two-places dead"}, Then: map[string]broker.State{"dead": broker.StateDead},
+		{Name: "a dead job is pending too", Want: []string{"job-listed-twice dead"}, Then: map[string]broker.State{"dead": broker.StateDead},
 			Plant: p("insert into jobs.job (seq, created_at, queue, state, lane, id, key, body) "+
 				"select 1, 1, queue, 1, 5, id, key, body from jobs.dead where id = 'dead'",
 				delta+"1, 0, 0, 0, 0, 0, 0 from jobs.queue",
 				"insert into jobs.count_delta (queue, bytes) select queue, octet_length(body) from jobs.job where id = 'dead'")},
 		{Name: "a key that claims do not know of", Want: []string{"key-without-turn pending"},
 			Plant: p("update jobs.job set key = 'unheard of' where id = 'pending'")},
-		{Name: "a redriven job is dead still", Want: []string{"job-in-two-places pending"},
+		{Name: "a redriven job is dead still", Want: []string{"job-listed-twice pending"},
 			Plant: p("insert into jobs.dead (died_at, created_at, epoch, queue, lane, id, key, body) "+
 				"select 1, 1, -1, queue, 5, id, key, body from jobs.job where id = 'pending'",
 				delta+"0, 0, 0, 0, 0, 1, 0 from jobs.queue")},
-		{Name: "a completed job is active still", Want: []string{"job-in-two-places completed"},
+		{Name: "a completed job is active still", Want: []string{"job-listed-twice completed"},
 			Plant: p("insert into jobs.job (seq, created_at, queue, state, worker, lane, id, key, body) "+
 				"select 1, 1, h.queue, 3, w.num, 5, h.id, h.key, h.body "+
 				"from jobs.history h, jobs.worker w where h.id = 'completed' and w.id = 'w'",
 				delta+"0, 0, 1, 0, 0, 0, 0 from jobs.queue")},
-		{Name: "a dead job is completed too", Want: []string{"job-in-two-places dead"},
+		{Name: "a dead job is completed too", Want: []string{"job-listed-twice dead"},
 			Plant: p("insert into jobs.history (expires_at, finished_at, created_at, epoch, queue, day, state, id, key, body) "+
 				"select 9e15, 1, 1, 1, queue, 0, 5, id, key, body from jobs.dead where id = 'dead'",
 				delta+"0, 0, 0, 0, 1, 0, 0 from jobs.queue")},

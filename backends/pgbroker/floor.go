@@ -43,9 +43,9 @@ type queueFloors struct {
 	pause       time.Duration // between sweeps
 	doubted     bool          // a job may have come that lies below ahead
 	drawn       int64         // the last seq taken, as of the last look
-	ripening    int64         // a seq that becomes a floor
-	ripe        int64         // when all transactions up to this have ended
-	ripened     bool          // which they had at the last look
+	next        int64         // a seq that becomes a floor
+	nextXact    int64         // when all transactions up to this have ended
+	nextSafe    bool          // which they had at the last look
 	due         dueFloor
 }
 
@@ -159,7 +159,7 @@ func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 		q := f.queue(name)
 		// A look from an exact floor that lags reads all entries above it. It is
 		// worth that only when it can raise the floor.
-		near, from := q.lags() && !q.ripened, q.safe
+		near, from := q.lags() && !q.nextSafe, q.safe
 		if near {
 			from = q.ahead
 		}
@@ -242,21 +242,21 @@ func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
 		q.reset() // another server, or this one restored from a backup
 		drawn = 0
 	}
-	q.ripened = q.ripening > 0 && l.xmin > q.ripe
+	q.nextSafe = q.next > 0 && l.xmin > q.nextXact
 	for lane := 1; lane < lanes; lane += 2 {
 		ahead := below(drawn, first[lane])
 		if near {
 			ahead = max(ahead, q.ahead[lane])
-		} else if q.ripened {
-			q.safe[lane] = max(q.safe[lane], below(q.ripening, first[lane]))
+		} else if q.nextSafe {
+			q.safe[lane] = max(q.safe[lane], below(q.next, first[lane]))
 		}
 		q.ahead[lane] = max(q.safe[lane], ahead)
 	}
-	if q.ripened && !near {
-		q.ripened, q.ripening = false, 0
+	if q.nextSafe && !near {
+		q.nextSafe, q.next = false, 0
 	}
-	if q.ripening == 0 && drawn > 0 {
-		q.ripening, q.ripe = drawn, l.xact
+	if q.next == 0 && drawn > 0 {
+		q.next, q.nextXact = drawn, l.xact
 	}
 	q.drawn = max(q.drawn, l.last)
 }

@@ -68,13 +68,13 @@ func TestClaim_OldSnapshotMakesDueJobsNoDearer(t *testing.T) {
 		for _, s := range all {
 			switch {
 			case strings.Contains(s.SQL, "jobs_claim.bytes', sum"):
-				pages["claim_ripe"] = append(pages["claim_ripe"], f.pagesOf(s.SQL, s.Args...))
+				pages["lease_due"] = append(pages["lease_due"], f.pagesOf(s.SQL, s.Args...))
 			case strings.Contains(s.SQL, "promoted"):
 				pages["claim_due"] = append(pages["claim_due"], f.pagesOf(s.SQL, s.Args...))
 			}
 		}
 	}
-	for _, name := range []string{"claim_ripe", "claim_due"} {
+	for _, name := range []string{"lease_due", "claim_due"} {
 		slices.Sort(pages[name])
 		// A few of the claims were sweeps, which are rare by design.
 		if n := len(pages[name]); n == 0 || pages[name][n/2] > 300 {

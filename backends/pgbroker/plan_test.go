@@ -25,7 +25,7 @@ var hot = []struct {
 	{"enqueue_keys", "settings", nil},
 	{"enqueue", "settings", nil},
 	{"enqueue_seal", "settings", []string{"job_pkey"}},
-	{"claim_ripe", "settings", []string{"job_due", "job_ready"}},
+	{"lease_due", "settings", []string{"job_due", "job_ready"}},
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
 	{"claim_rounds", "settings", []string{"job_ready"}},
@@ -124,7 +124,7 @@ func (f *fixture) checkPlans(when string) {
 	}
 	// The first search of claim_due.sql makes jobs pending; the others look for the next due
 	// time, from now on.
-	for name, want := range map[string]int{"claim_ripe": 2, "claim_due": 1, "floor": 1} {
+	for name, want := range map[string]int{"lease_due": 2, "claim_due": 1, "floor": 1} {
 		if p := f.plan(conn, name, "settings"); p.entered("job_due", "ROW(run_at, seq) >") != want {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a place in the order of due times:\n%s", name, when, p.text)
 		}

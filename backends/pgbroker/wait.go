@@ -41,10 +41,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		awaited := listening && b.waker.known(queues) // others wake this process
 		var got claimed
 		var err error
-		var known *standing
+		var known *lastLook
 		pending := false
 		if woken && awaited {
-			known, pending = b.quiet.tell(req, b.waker.sofar())
+			known, pending = b.last.tell(req, b.waker.sofar())
 		}
 		if known == nil || pending {
 			got, err = b.claimFor(ctx, req, known)
@@ -114,7 +114,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 
 // claimFor makes one look of a claim that waits. If the store leases jobs after the caller
 // has gone, they are put back at once.
-func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *standing) (claimed, error) {
+func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (claimed, error) {
 	type answer struct {
 		got claimed
 		err error

@@ -153,7 +153,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 }
 
 // ofPlaces has the codes of findings that explain why there are fewer or more entries than jobs.
-var ofPlaces = map[string]bool{"job-without-place": true, "job-in-two-places": true,
+var ofPlaces = map[string]bool{"job-without-entry": true, "job-listed-twice": true,
 	"entry-without-job": true, "entry-of-other-epoch": true,
 	"entry-malformed": true, "head-differs": true, "body-in-wrong-bucket": true, "lease-without-job": true, "lease-malformed": true,
 	"count-differs": true, "void-mark-without-entry": true}

@@ -10,12 +10,12 @@ import (
 // keyCorruptions returns the corruptions of the structures for keys: entries, indexes and limits.
 func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []examinetest.Corruption {
 	return []examinetest.Corruption{
-		{Name: "the line of a key is gone", Want: []string{"job-without-place keyed", "key-count-differs tenant"},
-			Repairs: []string{"job-without-place keyed", "key-count-differs tenant", "count-differs keyed"},
+		{Name: "the line of a key is gone", Want: []string{"job-without-entry keyed", "key-count-differs tenant"},
+			Repairs: []string{"job-without-entry keyed", "key-count-differs tenant", "count-differs keyed"},
 			Plant:   p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
-		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed",
+		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-entry keyed", "count-differs keyed",
 			"key-entry-without-job tenant"},
-			Repairs: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed"},
+			Repairs: []string{"entry-malformed 2tenant 1", "job-without-entry keyed", "count-differs keyed"},
 			Plant:   p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
 		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"},
 			Repairs: []string{"key-count-differs tenant"},
@@ -28,7 +28,7 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 			})},
 		{Name: "a piece of no line", Want: []string{"entry-malformed nonsense"},
 			Plant: p(func(p *planting) { p.do("hset", "kl", "nonsense", "x\n") })},
-		{Name: "a job that ended and stands in line by its key", Want: []string{"job-in-two-places dead"},
+		{Name: "a job that ended and stands in line by its key", Want: []string{"job-listed-twice dead"},
 			Plant: p(func(p *planting) {
 				p.do("hset", "kl", "2tenant\x001", "keyed\ndead\n")
 				p.do("hset", "ks", "2tenant", "2 1 1")

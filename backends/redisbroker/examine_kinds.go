@@ -73,7 +73,7 @@ var queueFindings = []broker.FindingKind{
 	{Code: "guard-missing",
 		Means:  "the entry is missing that keeps a structure fast: counts are too low by one",
 		Repair: "it is added"},
-	{Code: "shortcut-flag-differs",
+	{Code: "plain-flag-differs",
 		Means:  "the queue's flag for fast enqueueing is wrong: its pause, its depth limit or its speed suffers",
 		Repair: "the flag is corrected"},
 	{Code: "rules-differ",

@@ -95,20 +95,20 @@ var soon = examinetest.Start.Add(time.Hour).UnixMicro()
 func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 	p := func(plant func(*planting)) func(testing.TB, broker.Broker) { return planter(c, plant) }
 	table := []examinetest.Corruption{
-		{Name: "a pending job is not in line", Want: []string{"job-without-place pending"},
+		{Name: "a pending job is not in line", Want: []string{"job-without-entry pending"},
 			Plant: p(func(p *planting) { p.do("lrem", "r2", 0, "pending") })},
-		{Name: "a line is gone", Want: []string{"job-without-place pending", "job-without-place released", "job-without-place second",
-			"job-without-place unique"},
+		{Name: "a line is gone", Want: []string{"job-without-entry pending", "job-without-entry released", "job-without-entry second",
+			"job-without-entry unique"},
 			Plant: p(func(p *planting) { p.do("del", "r2"); p.do("del", "v"); p.do("hset", "m", "void", 0) })},
-		{Name: "a scheduled job has no time", Want: []string{"job-without-place scheduled"},
+		{Name: "a scheduled job has no time", Want: []string{"job-without-entry scheduled"},
 			Then:  map[string]broker.State{"scheduled": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("zrem", "z", "20:scheduled\ntenant") })},
-		{Name: "a rescheduled job has no time", Want: []string{"job-without-place moved"},
+		{Name: "a rescheduled job has no time", Want: []string{"job-without-entry moved"},
 			Then:  map[string]broker.State{"moved": broker.StateDead},
 			Plant: p(func(p *planting) { p.do("zrem", "z", "21:moved\ntenant") })},
-		{Name: "a retry has no time", Want: []string{"job-without-place retry"}, Then: map[string]broker.State{"retry": broker.StatePending},
+		{Name: "a retry has no time", Want: []string{"job-without-entry retry"}, Then: map[string]broker.State{"retry": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("zrem", "y", "21:retry\ntenant") })},
-		{Name: "a dead job is not listed", Want: []string{"job-without-place dead"}, Plant: p(func(p *planting) { p.do("zrem", "d", "dead") })},
+		{Name: "a dead job is not listed", Want: []string{"job-without-entry dead"}, Plant: p(func(p *planting) { p.do("zrem", "d", "dead") })},
 		{Name: "a dead job is not found by its type", Want: []string{"dead-job-not-indexed dead"},
 			Plant: p(func(p *planting) { p.unindex("dead", "t") })},
 		{Name: "a dead job is not found by its reason", Want: []string{"dead-job-not-indexed dead"},
@@ -121,23 +121,23 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			})},
 		{Name: "the index of dead jobs has a member that cannot be read", Want: []string{"dead-index-entry-without-job t"},
 			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "t") })},
-		{Name: "a completed job is not listed", Want: []string{"job-without-place completed", "lapse-without-record completed"},
-			Repairs: []string{"job-without-place completed"},
+		{Name: "a completed job is not listed", Want: []string{"job-without-entry completed", "lapse-without-record completed"},
+			Repairs: []string{"job-without-entry completed"},
 			Plant:   p(func(p *planting) { p.do("zrem", "f", "completed") })},
-		{Name: "a lease is gone", Want: []string{"job-without-place active", "lease-count-differs w", "key-count-differs active"},
+		{Name: "a lease is gone", Want: []string{"job-without-entry active", "lease-count-differs w", "key-count-differs active"},
 			Then:  map[string]broker.State{"active": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("hdel", "a", "active") })},
 
-		{Name: "an active job is in line too", Want: []string{"job-in-two-places active"},
+		{Name: "an active job is in line too", Want: []string{"job-listed-twice active"},
 			Plant: p(func(p *planting) { p.do("lpush", "r2", "active") })},
-		{Name: "a job is in line twice", Want: []string{"job-in-two-places pending"},
+		{Name: "a job is in line twice", Want: []string{"job-listed-twice pending"},
 			Plant: p(func(p *planting) { p.do("rpush", "r2", "pending") })},
-		{Name: "a job is in line and scheduled", Want: []string{"job-in-two-places scheduled"},
+		{Name: "a job is in line and scheduled", Want: []string{"job-listed-twice scheduled"},
 			Plant: p(func(p *planting) { p.do("lpush", "r2", "scheduled") })},
-		{Name: "a retry is scheduled too", Want: []string{"job-in-two-places retry"},
+		{Name: "a retry is scheduled too", Want: []string{"job-listed-twice retry"},
 			Then:  map[string]broker.State{"retry": broker.StateScheduled},
 			Plant: p(func(p *planting) { p.do("zadd", "z", soon, "21:retry\ntenant") })},
-		{Name: "a completed job is leased", Want: []string{"job-in-two-places completed"},
+		{Name: "a completed job is leased", Want: []string{"job-listed-twice completed"},
 			Plant: p(func(p *planting) { p.do("hset", "a", "completed", "21:w\n"); p.do("hset", "k", "w", 4) })},
 		{Name: "a dead job is counted as suppressed", Want: []string{"count-differs dead"},
 			Plant: p(func(p *planting) { p.do("sadd", "ds", "dead") })},
@@ -147,7 +147,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			p.suppress("dead")
 			p.do("del", "ds")
 		})},
-		{Name: "a pending job is listed as dead", Want: []string{"job-in-two-places pending"},
+		{Name: "a pending job is listed as dead", Want: []string{"job-listed-twice pending"},
 			Plant: p(func(p *planting) { p.do("zadd", "d", 1, "pending") })},
 
 		{Name: "a job is gone and in line", Want: []string{"entry-without-job pending"},
@@ -165,7 +165,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a job is gone and held", Want: []string{"entry-without-job held", "lease-without-job held"},
 			Then:  map[string]broker.State{"held": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("held"); p.do("hdel", "u", "key-held") })},
-		{Name: "a job is noted as held and is not", Want: []string{"job-in-two-places pending"},
+		{Name: "a job is noted as held and is not", Want: []string{"job-listed-twice pending"},
 			Plant: p(func(p *planting) { p.do("hset", "o", "pending", "1:mover") })},
 		{Name: "a held job that nobody notes", Want: []string{"lease-malformed held"}, Then: map[string]broker.State{"held": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("hdel", "o", "held") })},
@@ -282,7 +282,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 	}
 	table = append(table, keyCorruptions(p)...)
 	plain := plainKey(buckets)
-	flag := []string{"shortcut-flag-differs " + plain}
+	flag := []string{"plain-flag-differs " + plain}
 	table = append(table,
 		examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", plain) })},
 		examinetest.Corruption{Name: "a plain queue that counts nothing", Want: flag, Plant: p(func(p *planting) { p.do("set", plain, "x") })},

@@ -87,7 +87,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	if err := c.Del(t.Context(), base+"r2").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if found, _ := examine(true); len(found) != jobs*9/10 || found[0].Code != "job-without-place" || !found[0].Fixed {
+	if found, _ := examine(true); len(found) != jobs*9/10 || found[0].Code != "job-without-entry" || !found[0].Fixed {
 		t.Errorf("%d findings, want one for each of the jobs that were in line", len(found))
 	}
 	if n := c.LLen(t.Context(), base+"r2").Val(); n != jobs*9/10 {
@@ -169,7 +169,7 @@ func TestExamine_AnExaminationGoesOnElsewhere(t *testing.T) {
 			break
 		}
 	}
-	if req.Cursor != "" || len(found) != 1 || found[0].Code != "job-without-place" {
+	if req.Cursor != "" || len(found) != 1 || found[0].Code != "job-without-entry" {
 		t.Errorf("found %+v, and the cursor at last was %q", found, req.Cursor)
 	}
 	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "x:jobs\n{\n"}, {Queue: "q", Cursor: "x:jobs\nr\n"}, {Limit: -1},

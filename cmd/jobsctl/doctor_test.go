@@ -84,7 +84,7 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			out := c.run(8, "doctor", "--queue", "mail")
 			c.has(out, `errors remain`)
 			found := c.output(8, "doctor", "--queue", "mail")
-			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`,
+			c.has(found, `(?m)^error: (job-without-entry|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`,
 				`Found 7 errors and 0 warnings; --fix can repair 7\.`)
 			if all := c.output(8, "doctor", "--all"); strings.Contains(all, "--all") || strings.Count(all, ": it ") < 7 {
 				t.Errorf("not all are named:\n%s", all)

@@ -13,7 +13,7 @@ with clock as materialized (
 ), due as materialized (
   select d.id, d.run_at, d.seq, d.queue, d.state, d.key
   from (
-    -- If claim_ripe.sql leased some, at most 100 with those: enough to keep the order if few jobs are due.
+    -- If lease_due.sql leased some, at most 100 with those: enough to keep the order if few jobs are due.
     select case when leased = 0 then @each_limit else greatest(100 - leased, 0) end as most
     from (select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as leased offset 0) l) t
   cross join asked s cross join (values (2::smallint), (4::smallint)) as o(state)

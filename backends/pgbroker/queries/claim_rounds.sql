@@ -5,7 +5,7 @@
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
 with {{claimable}}, taken as materialized (
-  -- What claim_ripe.sql leased.
+  -- What lease_due.sql leased.
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
 ), going as materialized (

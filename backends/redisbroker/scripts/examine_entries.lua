@@ -84,15 +84,15 @@ local function examine_list()
           end
         end)
       elseif s.home ~= 'ready' then
-        found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
+        found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
       elseif s.key then
         see(body, s)
-        found('job-in-two-places', id, 'it has a key, and stands in line among jobs without one', function()
+        found('job-listed-twice', id, 'it has a key, and stands in line among jobs without one', function()
           void(p, t)
           if not is_ready(q, s) then append_ready(q, s.index, int(s.epoch), id) end
         end)
       elseif seen[t] then
-        found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
+        found('job-listed-twice', id, 'it stands in line twice', function() void(p, t) end)
       else
         seen[t] = true
         see(body, s)
@@ -215,7 +215,7 @@ local function examine_lost()
     if s and s.home == 'ready' and s.ready_entry == t and s.priority == p and not (s.key and is_ready(q, s)) then
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
-      found('job-without-place', id, what, function()
+      found('job-without-entry', id, what, function()
         -- The epoch rises, so that another examination does not repair the job again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
@@ -316,7 +316,7 @@ local function twins()
     local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
     local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_entries, p .. t) or 0)
     if n > 1 then
-      found('job-in-two-places', id_of_ready(t), 'it stands in line ' .. n .. ' times', function()
+      found('job-listed-twice', id_of_ready(t), 'it stands in line ' .. n .. ' times', function()
         for _ = 2, n do void(p, t) end
       end)
     end

@@ -41,7 +41,7 @@ end
 -- places checks that a job is in its home, and in no other structure.
 local function places(id, head, s)
   local function extra(where, remove)
-    found('job-in-two-places', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and among ' .. CALLED[where], remove)
+    found('job-listed-twice', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and among ' .. CALLED[where], remove)
   end
   if s.lease and s.home ~= 'leases' then extra('leases', function() unlease(id, s.lease) end) end
   for name, key in pairs({scheduled = q.scheduled, retry = q.retry}) do
@@ -63,7 +63,7 @@ local function places(id, head, s)
       end
     elseif s.home == name and not s[name] then
       local at = s.finished > 0 and s.finished or up
-      found('job-without-place', id, 'it ended, and does not stand among ' .. CALLED[name], function()
+      found('job-without-entry', id, 'it ended, and does not stand among ' .. CALLED[name], function()
         redis.call('ZADD', key, int(at), id)
       end)
     end

@@ -59,7 +59,7 @@ local function examine_piece(field, piece)
     if not body or s.key ~= key then
       found('entry-without-job', id, 'it stands in line and is not stored with that key', remove)
     elseif s.home ~= 'ready' then
-      found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
+      found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
     elseif s.ready_entry ~= t or int(s.priority) ~= p then
       found('entry-of-other-epoch', id, 'its turn in line is of another epoch or priority', remove)
     else

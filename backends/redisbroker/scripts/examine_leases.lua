@@ -87,7 +87,7 @@ local function examine_held(id)
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 0 then
     found('entry-without-job', id, 'it is among the held jobs and is not stored', remove)
   elseif not lease or not string.find(lease, '^%d+:\n') then
-    found('job-in-two-places', id, 'it is among the held jobs and is not held', remove)
+    found('job-listed-twice', id, 'it is among the held jobs and is not held', remove)
   end
 end
 

@@ -100,7 +100,7 @@ local is_plain, flag = plain(q, tonumber(m.max_depth or 0)), 'p' .. (q.buckets >
 local sum = redis.call('GET', q.plain)
 if is_plain ~= (sum and string.find(sum, '^%d+$') ~= nil) then
   local what = is_plain and (sum and 'no number' or 'missing') or 'there, and the queue is not plain'
-  found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. what, function()
+  found('plain-flag-differs', flag, 'the key ' .. flag .. ' is ' .. what, function()
     if sum and not string.find(sum, '^%d+$') then redis.call('DEL', q.plain) end
     set_plain(is_plain)
   end)

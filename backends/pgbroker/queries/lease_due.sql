@@ -1,4 +1,4 @@
--- claim_ripe.sql: lease due jobs of one queue without making them pending first, which saves a write for each. It does so only if no job
+-- lease_due.sql: lease due jobs of one queue without making them pending first, which saves a write for each. It does so only if no job
 -- is pending there. A setting of the transaction tells the statements after it how many jobs it leased.
 -- Params: @now µs|null, @worker, @queues the queue, @limits how many jobs, @floors scan floors of the lanes 2 to 9, @seen how many due
 --   jobs of each state are looked at, @bytes at which the answer ends, @due_at due time and @due_turns seq of the scan floor

@@ -61,7 +61,7 @@ func (w *waiting) looks(f func()) int64 {
 }
 
 // A worker that takes jobs one by one as they come makes one look for each.
-func TestQuiet_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
+func TestLastClaim_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	if n := w.looks(func() { w.claim(50 * time.Millisecond) }); n != 0 {
@@ -70,7 +70,7 @@ func TestQuiet_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 }
 
 // A claim finds what came after the last claim, and what falls due.
-func TestQuiet_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
+func TestLastClaim_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
@@ -102,7 +102,7 @@ func TestQuiet_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 // A wake-up for pending jobs says that nothing else changed: a claim that it wakes takes them
 // and relies on what is known about the rest, for as long as a claim may go without a look.
 // Any other wake-up makes it look at everything.
-func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
+func TestLastClaim_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	hour, minute := job("in an hour"), job("in a minute")
@@ -110,9 +110,9 @@ func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) 
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, hour) })
 	later := w.claim(0).NextDue
 	looked := func() time.Time {
-		w.quiet.mu.Lock()
-		defer w.quiet.mu.Unlock()
-		return w.quiet.last.at
+		w.last.mu.Lock()
+		defer w.last.mu.Unlock()
+		return w.last.last.at
 	}
 
 	at := looked()
@@ -137,9 +137,9 @@ func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) 
 			got.NextDue)
 	}
 
-	w.quiet.mu.Lock()
-	w.quiet.last.at = w.quiet.last.at.Add(-pollListening)
-	w.quiet.mu.Unlock()
+	w.last.mu.Lock()
+	w.last.last.at = w.last.last.at.Add(-pollListening)
+	w.last.mu.Unlock()
 	at = looked()
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("d")) })
 	w.take("d", w.claim(time.Minute))

@@ -8,22 +8,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quiet remembers the last claim that took all there was. The next claim of the same worker
+// lastClaim remembers the last claim that took all there was. The next claim of the same worker
 // and queues that waits need not look first, if no wake-up came since that claim began and the
 // process was known to wait all the time: a worker that has done a job then waits for the next
 // one without asking for it. If only pending jobs were reported, it looks for nothing else.
 // The looks in between find jobs that came without a wake-up, such as those of a claim that
 // rolls back.
-type quiet struct {
+type lastClaim struct {
 	mu     sync.Mutex
 	worker string
 	queues []string
 	heard  news // before the claim began
-	last   standing
+	last   lastLook
 }
 
-// standing is what a claim learned about its queues, apart from pending jobs.
-type standing struct {
+// lastLook is what a claim learned about its queues, apart from pending jobs.
+type lastLook struct {
 	now time.Time // by the store's clock
 	due time.Time // the next due time, by the same
 	at  time.Time // when that was asked for, by this process's clock
@@ -31,41 +31,41 @@ type standing struct {
 
 // note remembers a claim, in place of the one before. Known is what a claim of pending
 // jobs alone relied on.
-func (q *quiet) note(req *broker.ClaimRequest, heard news, known *standing, got *broker.Claimed, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.worker, q.queues = "", q.queues[:0]
+func (l *lastClaim) note(req *broker.ClaimRequest, heard news, known *lastLook, got *broker.Claimed, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.worker, l.queues = "", l.queues[:0]
 	if err != nil || got.More || len(got.Jobs) >= req.Max || !req.Now.IsZero() {
 		return
 	}
-	q.worker, q.heard, q.last = req.Worker, heard, standing{got.Now, got.NextDue, time.Now()}
+	l.worker, l.heard, l.last = req.Worker, heard, lastLook{got.Now, got.NextDue, time.Now()}
 	if known != nil {
-		q.last = *known
+		l.last = *known
 	}
 	for _, s := range req.Queues {
-		q.queues = append(q.queues, s.Queue)
+		l.queues = append(l.queues, s.Queue)
 	}
 }
 
 // tell returns what is known about the queues of a claim, or nil, and whether jobs may have
 // become pending.
-func (q *quiet) tell(req *broker.ClaimRequest, heard news) (known *standing, pending bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (l *lastClaim) tell(req *broker.ClaimRequest, heard news) (known *lastLook, pending bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	same := func(s broker.Share, name string) bool { return s.Queue == name }
-	if q.worker != req.Worker || q.heard.other != heard.other || !slices.EqualFunc(req.Queues, q.queues, same) {
+	if l.worker != req.Worker || l.heard.other != heard.other || !slices.EqualFunc(req.Queues, l.queues, same) {
 		return nil, false
 	}
-	last := q.last
+	last := l.last
 	known = &last
-	if pending = q.heard != heard; pending && (len(req.Queues) > 1 || time.Since(known.at) > pollListening || known.ripe()) {
+	if pending = l.heard != heard; pending && (len(req.Queues) > 1 || time.Since(known.at) > pollListening || known.isDue()) {
 		return nil, false
 	}
 	return known, pending
 }
 
-// ripe reports whether the next job has fallen due.
-func (s *standing) ripe() bool { return !s.due.IsZero() && !s.due.After(s.time()) }
+// isDue reports whether the next job has fallen due.
+func (s *lastLook) isDue() bool { return !s.due.IsZero() && !s.due.After(s.time()) }
 
 // time returns the store's time, now.
-func (s *standing) time() time.Time { return s.now.Add(time.Since(s.at)) }
+func (s *lastLook) time() time.Time { return s.now.Add(time.Since(s.at)) }

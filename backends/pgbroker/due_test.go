@@ -12,12 +12,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-var ripeTime = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+var dueStart = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// at claims as if the time were after seconds past ripeTime.
+// at claims as if the time were after seconds past dueStart.
 func (f *fixture) at(b broker.Broker, after, n int) []broker.Job {
 	f.t.Helper()
-	got, err := b.Claim(f.t.Context(), broker.ClaimRequest{Now: ripeTime.Add(time.Duration(after) * time.Second), Worker: testWorker, Max: n,
+	got, err := b.Claim(f.t.Context(), broker.ClaimRequest{Now: dueStart.Add(time.Duration(after) * time.Second), Worker: testWorker, Max: n,
 		Queues: []broker.Share{{Queue: testQueue, Max: n}}})
 	f.ok(err)
 	if len(got.Jobs) > n {
@@ -26,15 +26,15 @@ func (f *fixture) at(b broker.Broker, after, n int) []broker.Job {
 	return got.Jobs
 }
 
-// ripening is a job that is due seconds after ripeTime.
-func ripening(id string, after int, changes ...func(*broker.NewJob)) broker.NewJob {
-	return aJob(id, append(changes, func(j *broker.NewJob) { j.RunAt = ripeTime.Add(time.Duration(after) * time.Second) })...)
+// dueAfter is a job that is due seconds after dueStart.
+func dueAfter(id string, after int, changes ...func(*broker.NewJob)) broker.NewJob {
+	return aJob(id, append(changes, func(j *broker.NewJob) { j.RunAt = dueStart.Add(time.Duration(after) * time.Second) })...)
 }
 
-// plant stores jobs at ripeTime, and has a claim learn when they are due.
+// plant stores jobs at dueStart, and has a claim learn when they are due.
 func (f *fixture) plant(jobs ...broker.NewJob) {
 	f.t.Helper()
-	receipts, err := f.Enqueue(f.t.Context(), broker.EnqueueRequest{Now: ripeTime, Jobs: jobs})
+	receipts, err := f.Enqueue(f.t.Context(), broker.EnqueueRequest{Now: dueStart, Jobs: jobs})
 	f.ok(err)
 	for _, r := range receipts {
 		f.ok(r.Err)
@@ -43,10 +43,10 @@ func (f *fixture) plant(jobs ...broker.NewJob) {
 }
 
 // If they became pending first, each would be written once more.
-func TestRipe_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
+func TestDue_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.plant(series("a", 1000, func(j *broker.NewJob) { j.RunAt = ripeTime.Add(time.Minute) })...)
+	f.plant(series("a", 1000, func(j *broker.NewJob) { j.RunAt = dueStart.Add(time.Minute) })...)
 	for i := range 10 {
 		got := f.at(f, 60, 100)
 		want := names(nil)
@@ -67,7 +67,7 @@ func TestRipe_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
+func TestDue_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 	t.Parallel()
 	urgent := func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent }
 	for name, test := range map[string]struct {
@@ -77,16 +77,16 @@ func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 		want     []string
 		together int // how many a claim takes
 	}{
-		"by due time": {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c"},
+		"by due time": {jobs: []broker.NewJob{dueAfter("c", 3), dueAfter("a", 1), dueAfter("b", 2)}, want: []string{"a", "b", "c"},
 			together: 3},
-		"one by one": {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c", "new"},
+		"one by one": {jobs: []broker.NewJob{dueAfter("c", 3), dueAfter("a", 1), dueAfter("b", 2)}, want: []string{"a", "b", "c", "new"},
 			together: 1},
-		"by priority": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2, urgent), ripening("c", 3, urgent)},
+		"by priority": {jobs: []broker.NewJob{dueAfter("a", 1), dueAfter("b", 2, urgent), dueAfter("c", 3, urgent)},
 			want: []string{"b", "c", "a"}, together: 3},
-		"by priority, singly": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2, urgent)}, want: []string{"b", "a", "new"}, together: 1},
-		"behind pending ones": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2)}, pending: true, want: []string{"old", "a", "b", "new"},
+		"by priority, singly": {jobs: []broker.NewJob{dueAfter("a", 1), dueAfter("b", 2, urgent)}, want: []string{"b", "a", "new"}, together: 1},
+		"behind pending ones": {jobs: []broker.NewJob{dueAfter("a", 1), dueAfter("b", 2)}, pending: true, want: []string{"old", "a", "b", "new"},
 			together: 1},
-		"not when paused": {jobs: []broker.NewJob{ripening("a", 1)}, paused: true, together: 3},
+		"not when paused": {jobs: []broker.NewJob{dueAfter("a", 1)}, paused: true, together: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,13 +118,13 @@ func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 }
 
 // Scheduled and retried jobs are found by different searches.
-func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
+func TestDue_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.plant(ripening("s1", 1), ripening("s3", 3), ripening("s5", 5))
+	f.plant(dueAfter("s1", 1), dueAfter("s3", 3), dueAfter("s5", 5))
 	f.store(f, aJob("r2"), aJob("r4"))
 	f.number++
-	req := broker.SettleRequest{Now: ripeTime, Worker: testWorker, Number: f.number}
+	req := broker.SettleRequest{Now: dueStart, Worker: testWorker, Number: f.number}
 	for i, j := range f.at(f, 0, 10) {
 		req.Items = append(req.Items, broker.Settlement{Job: &j,
 			Outcome: broker.Retry(time.Duration(2*i+2)*time.Second, broker.Failure{Message: "again"})})
@@ -144,11 +144,11 @@ func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	}
 }
 
-func TestRipe_ADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
+func TestDue_ADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	key := withKey("k", broker.UniqueUntilStarted)
-	f.plant(ripening("a", 1, key), ripening("b", 2, withKey("kept", broker.UniqueUntilDone)))
+	f.plant(dueAfter("a", 1, key), dueAfter("b", 2, withKey("kept", broker.UniqueUntilDone)))
 	if got := names(f.at(f, 60, 2)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Fatalf("got %v, want a and b", got)
 	}
@@ -158,10 +158,10 @@ func TestRipe_ADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
 	}
 }
 
-func TestRipe_DueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
+func TestDue_DueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.plant(ripening("a", 1), ripening("b", 2), ripening("c", 3), ripening("d", 4))
+	f.plant(dueAfter("a", 1), dueAfter("b", 2), dueAfter("c", 3), dueAfter("d", 4))
 	tx := f.begin(pgx.TxOptions{})
 	_, err := tx.Exec(t.Context(), f.in("select from jobs.job where id in ('a', 'c') for update"))
 	f.ok(err)
@@ -175,11 +175,11 @@ func TestRipe_DueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
 }
 
 // Concurrent claims take different jobs, and together all of them.
-func TestRipe_DueJobsAreLeasedOnce(t *testing.T) {
+func TestDue_DueJobsAreLeasedOnce(t *testing.T) {
 	t.Parallel()
 	const n, size = 2000, 150
 	f := newFixture(t)
-	f.plant(series("a", n, func(j *broker.NewJob) { j.RunAt = ripeTime.Add(time.Second) })...)
+	f.plant(series("a", n, func(j *broker.NewJob) { j.RunAt = dueStart.Add(time.Second) })...)
 	other, err := pgbroker.New(t.Context(), testPool(t, 4), pgbroker.Config{Schema: f.schema})
 	f.ok(err)
 	defer other.Close()
@@ -216,7 +216,7 @@ func TestRipe_DueJobsAreLeasedOnce(t *testing.T) {
 
 // However many queues a claim has, the number of due jobs that become pending with it is
 // bounded, since each is a write; the others follow with the next claims.
-func TestRipe_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
+func TestDue_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const queues, each = 8, 500
@@ -225,10 +225,10 @@ func TestRipe_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
 	for i := range queues {
 		name := fmt.Sprint("of-many-", i)
 		names = append(names, name)
-		f.plant(series("a", each, func(j *broker.NewJob) { j.Queue, j.RunAt = name, ripeTime.Add(time.Minute) })...)
+		f.plant(series("a", each, func(j *broker.NewJob) { j.Queue, j.RunAt = name, dueStart.Add(time.Minute) })...)
 		req.Queues = append(req.Queues, broker.Share{Queue: name, Max: 10})
 	}
-	late := ripeTime.Add(time.Hour)
+	late := dueStart.Add(time.Hour)
 	_, err := f.Renew(t.Context(), broker.RenewRequest{Now: late, Worker: "of-many", Queues: names, Lease: time.Minute, Register: true})
 	f.ok(err)
 	req.Now, req.Worker, req.Max = late, "of-many", 10

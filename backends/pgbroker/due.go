@@ -9,23 +9,23 @@ import (
 	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
-// ripe remembers when the next job of each queue falls due, as of the last claim, so that
-// only claims that probably find due jobs use claim_ripe.sql.
-type ripe struct {
+// dueTimes remembers when the next job of each queue falls due, as of the last claim, so that
+// only claims that probably find due jobs use lease_due.sql.
+type dueTimes struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by the store's clock, or the request's
 }
 
-// ripeLook is how many due jobs of each state are looked at for their priority,
+// dueLook is how many due jobs of each state are looked at for their priority,
 // and the most that are leased in one claim.
-const ripeLook = 500
+const dueLook = 500
 
 // clocksApart is how far this process's clock may be behind the store's. When
 // it is more, due jobs only cost more.
 const clocksApart = time.Second
 
 // expected reports whether jobs of a queue are probably due.
-func (r *ripe) expected(queue string, now time.Time) bool {
+func (r *dueTimes) expected(queue string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, known := r.next[queue]
@@ -36,12 +36,12 @@ func (r *ripe) expected(queue string, now time.Time) bool {
 }
 
 // within reports whether jobs of a queue fall due within d, or are due.
-func (r *ripe) within(queue string, d time.Duration) bool {
+func (r *dueTimes) within(queue string, d time.Duration) bool {
 	return r.expected(queue, time.Now().Add(d))
 }
 
 // note records what a claim learned: the next due time, and whether it left due jobs.
-func (r *ripe) note(queue string, next time.Time, left bool) {
+func (r *dueTimes) note(queue string, next time.Time, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
@@ -57,9 +57,9 @@ func (r *ripe) note(queue string, next time.Time, left bool) {
 	}
 }
 
-// ripe returns the statement that leases due jobs without making them pending.
-func (c *claiming) ripe(floors []int64, due dueFloors) step {
-	return c.b.step("claim_ripe", func(r rows) error {
+// leaseDue returns the statement that leases due jobs without making them pending.
+func (c *claiming) leaseDue(floors []int64, due dueFloors) step {
+	return c.b.step("lease_due", func(r rows) error {
 		if err := c.scan(r, &c.more); err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (c *claiming) ripe(floors []int64, due dueFloors) step {
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
-	}, c.now.micros, c.worker, []string{c.shares[0].Queue}, []int32{int32(min(c.limit, ripeLook))}, floors, ripeLook, c.room, due.at, due.seq)
+	}, c.now.micros, c.worker, []string{c.shares[0].Queue}, []int32{int32(min(c.limit, dueLook))}, floors, dueLook, c.room, due.at, due.seq)
 }
 
 // noteDue remembers for the next claim when it will meet due jobs.
-func (c *claiming) noteDue(ripe bool) {
-	left := c.due >= promoteLimit || ripe && (c.more || len(c.jobs) >= c.limit)
+func (c *claiming) noteDue(leased bool) {
+	left := c.due >= promoteLimit || leased && (c.more || len(c.jobs) >= c.limit)
 	for _, s := range c.shares {
-		c.b.ripe.note(s.Queue, c.state[s.Queue].nextDue, left)
+		c.b.due.note(s.Queue, c.state[s.Queue].nextDue, left)
 	}
 }
 

@@ -28,6 +28,7 @@ type Broker struct {
 	limits broker.Limits
 	parts  int           // into which a limit of a whole queue is divided
 	turn   atomic.Uint64 // the shard with which the next claim begins
+	lender *lender
 
 	mu      sync.Mutex
 	members map[string]*member // by worker
@@ -72,6 +73,7 @@ func New(shards ...Shard) (*Broker, error) {
 	if b.limits = limitsOf(b.shards); len(shards) > 1 {
 		b.limits.Shards = len(shards)
 	}
+	b.lender = newLender(b)
 	return b, nil
 }
 
@@ -124,6 +126,7 @@ func (b *Broker) Reconnect() {
 
 // Close closes the shards, at the same time.
 func (b *Broker) Close() error {
+	b.lender.end()
 	return failed(ask(context.Background(), b.shards, func(s *shard) (struct{}, error) { return struct{}{}, s.Broker.Close() }))
 }
 

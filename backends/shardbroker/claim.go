@@ -19,6 +19,9 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	if len(b.shards) == 1 {
 		return b.shards[0].Broker.Claim(ctx, req)
 	}
+	if req.Now.IsZero() {
+		b.lender.serve(req.Queues)
+	}
 	if req.Wait > 0 && req.Max > 0 && len(req.Queues) > 0 && req.Now.IsZero() && !b.limits.NoWait {
 		return b.wait(ctx, req)
 	}

@@ -9,8 +9,9 @@ import (
 )
 
 // Policy sets the rules in all shards. Each shard has its part of a limit of the whole
-// queue, so that together they never exceed it. No shard can use what another leaves of its
-// part. Such a limit is at least the number of shards. The rules of keys, and of a key, are
+// queue, so that together they never exceed it. Servers move parts of MaxActive to the
+// shards whose jobs wait for it; no shard can use what another leaves of its part of other
+// limits. A limit is at least the number of shards. The rules of keys, and of a key, are
 // the same in each shard. §1, §32, §33.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.limits); err != nil {
@@ -23,6 +24,11 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	for i, s := range b.shards {
 		requests[s] = partOf(req, i, b.parts)
 	}
+	if req.MaxActive != nil && req.Key == "" && b.lends() {
+		if err := b.setMaxActive(ctx, req.Queue, *req.MaxActive, requests); err != nil {
+			return broker.Policy{}, err
+		}
+	}
 	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, requests[s]) })
 	if err := failed(answers); err != nil {
 		return broker.Policy{}, err
@@ -34,7 +40,31 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	for _, a := range answers[:b.parts] {
 		policies = append(policies, a.got)
 	}
-	return whole(policies), nil
+	all := whole(policies)
+	if all.MaxActive > 0 && b.lends() { // the parts are less while one moves
+		total, _, err := b.maxActive(ctx, req.Queue)
+		if err != nil {
+			return broker.Policy{}, err
+		}
+		all.MaxActive = max(all.MaxActive, total)
+	}
+	return all, nil
+}
+
+// setMaxActive stores a limit as a whole, and puts the parts of it into the requests.
+func (b *Broker) setMaxActive(ctx context.Context, queue string, total int64, requests map[*shard]broker.PolicyRequest) error {
+	if _, err := b.noteMaxActive(ctx, queue, total); err != nil || total <= 0 {
+		return err
+	}
+	parts, err := b.newParts(ctx, queue, total)
+	for i, s := range b.shards {
+		if err == nil {
+			r := requests[s]
+			r.MaxActive = &parts[i]
+			requests[s] = r
+		}
+	}
+	return err
 }
 
 // divided has the names of the rules of which each shard has a part.

@@ -150,7 +150,8 @@ func (r *report) String() string {
 		idle = append(idle, fmt.Sprintf("%s %.1f", method, r.idle[method]))
 	}
 	return fmt.Sprintf("%5d servers: idle %.1f calls a minute each (%s); one job: %.1f claims and settles, "+
-		"starts after %v (half), %v (99 %%); one that falls due: %.1f, %v, %v; a death: %d searches; a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d",
+		"starts after %v (half), %v (99 %%); one that falls due: %.1f, %v, %v; a death: %d searches; "+
+		"a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d",
 		r.servers, r.idleAll/float64(r.servers), strings.Join(idle, ", "), r.perJob, part(0.5, r.pickups), part(0.99, r.pickups),
 		r.perDue, part(0.5, r.late), part(0.99, r.late), r.searches,
 		r.perSlots, r.perWork, r.least, r.most)

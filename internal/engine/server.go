@@ -133,7 +133,7 @@ func New(b broker.Broker, opts Options) *Server {
 	s.fetcher.init(s)
 	s.slots.init(&s.mu, s.names, &opts)
 	s.slots.spawn = func(slot int) { go s.slot(slot) }
-	s.slots.freed = s.fetcher.freed
+	s.slots.freed, s.slots.resume = s.fetcher.freed, s.fetcher.wake
 	s.slots.expire = func(patience time.Duration) { time.AfterFunc(patience, s.snoozeExpired) }
 	s.settler.init()
 	s.lookout.init()

@@ -20,6 +20,7 @@ type slots struct {
 
 	spawn  func(slot int)                 // starts the goroutine of a slot
 	freed  func(queue int, now time.Time) // a run of the queue no longer waits
+	resume func()                         // no guarded run waits for its turn any more
 	expire func(patience time.Duration)   // calls takeExpired after that
 
 	ready         runQueue      // runs that wait for a slot
@@ -131,6 +132,7 @@ func (p *slots) next(slot int) *Run {
 	p.active++
 	if p.isGuarded(r.Job) {
 		p.guardedActive++
+		p.resume() // no job was claimed while it waited
 	}
 	return r
 }

@@ -111,3 +111,23 @@ func TestServer_NoMoreIsHeldThanSlotsAndPrefetch(t *testing.T) {
 		}
 	}
 }
+
+// While a careful job waits for its turn nothing is claimed. When it begins, the loop that claims
+// must learn that: it may sleep.
+func TestServer_ACarefulJobThatBeginsLetsOthersBeClaimed(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Options{Concurrency: 9})
+	p := &s.slots
+	p.guarded.push(runFor(s, w, testQueue, "suspect", 1))
+	p.running = []*Run{nil}
+	if want, _ := s.wantLocked(); want != 0 || len(s.fetcher.poke) > 0 {
+		t.Fatalf("%d jobs are wanted while a careful job waits for its turn", want)
+	}
+	s.mu.Lock()
+	p.next(0)
+	want, _ := s.wantLocked()
+	s.mu.Unlock()
+	if want == 0 || len(s.fetcher.poke) == 0 {
+		t.Errorf("%d jobs are wanted once it has begun, and the claims were woken %d times", want, len(s.fetcher.poke))
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -299,6 +300,7 @@ func TestRunNow(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = append(want, id[2:])
+			synctest.Wait() // the server has enqueued it, and no time has passed
 		}
 		pass(time.Second)
 		if got := w.ticks(); !slices.Equal(got, want) {

@@ -296,16 +296,14 @@ func later(a, b time.Time) time.Time {
 func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
 	err = s.change(ctx, id, func(st *state, now time.Time) error {
 		at := when(now)
-		for _, other := range append(st.Runs, pendingTimes(st)...) {
-			if !at.After(other) {
-				at = other.Add(time.Microsecond)
-			}
+		if !at.After(st.LastRun) {
+			at = st.LastRun.Add(time.Microsecond)
 		}
 		if len(st.Runs) >= maxRuns {
 			return &broker.Error{Field: "runs", Err: broker.ErrQueueFull,
 				Hint: fmt.Sprintf("%d are asked for and not enqueued; is a server up?", maxRuns)}
 		}
-		st.Runs, jobID = append(st.Runs, at), tick{At: at, Manual: true}.jobID(id)
+		st.Runs, st.LastRun, jobID = append(st.Runs, at), at, tick{At: at, Manual: true}.jobID(id)
 		return nil
 	})
 	if err == nil {
@@ -316,15 +314,6 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 
 // maxRuns bounds the RunNow requests that wait for a server.
 const maxRuns = 100
-
-func pendingTimes(st *state) (times []time.Time) {
-	for _, k := range st.Pending {
-		if k.Manual {
-			times = append(times, k.At)
-		}
-	}
-	return times
-}
 
 // errAgain says that the schedule was running, or that another client changed it.
 var errAgain = errors.New("the schedule was changed meanwhile")

@@ -21,6 +21,7 @@ type state struct {
 	Cancel   *lastJob    `json:"cancel,omitempty"`  // the job to cancel before these are enqueued
 	Buffered time.Time   `json:"buffered,omitzero"` // a tick that waits until the last one's job has ended
 	Runs     []time.Time `json:"runs,omitempty"`    // requested by RunNow
+	LastRun  time.Time   `json:"last_run,omitzero"` // the newest that was requested: the next one is later, since it names a job
 	Last     *lastJob    `json:"last,omitempty"`
 	Paused   *Pause      `json:"paused,omitempty"`
 	Counts   Counts      `json:"counts"`

@@ -387,7 +387,8 @@
 //
 // A holder that is in another state, of another type, or whose record is gone before its
 // window lapsed, refuses the new job with ErrDuplicate; one whose body cannot be read with
-// ErrNewerForm or ErrMalformed. The receipt names it.
+// ErrNewerForm or ErrMalformed. The receipt names it. A later job with the ID of a holder
+// that is gone is not the holder.
 //
 // §40 Debouncing. With ConflictDebounce a pending or scheduled holder also gets the new
 // job's time, by its Delay or RunAt, but at most the holder's CreatedAt plus the new job's

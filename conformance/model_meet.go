@@ -22,6 +22,9 @@ func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored
 	u := n.Body.Unique
 	k := q.keys[u.Key]
 	holder := q.jobs[k.holder]
+	if holder != nil && holder.Unique.Key != u.Key {
+		holder = nil // a later job with its ID
+	}
 	switch to := q.behind(k.holder); {
 	case to != nil:
 		met.into, met.holder = to, to.ID

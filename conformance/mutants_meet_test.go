@@ -89,6 +89,19 @@ var meetMutants = []mutant{
 	{"a job of another type is replaced", "Meet/RefusedOnceStarted", always(func(p *patched) {
 		p.met(func(j *broker.NewJob) { j.Body.Type = "work" })
 	})},
+	{"whatever has the holder's ID is the holder", "Meet/ALaterJobWithTheHoldersID", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i := range *a {
+				if got := &(*a)[i]; r.Jobs[i].Meets() && got.Holder != "" && errors.Is(got.Err, broker.ErrDuplicate) {
+					p.inAll(broker.Query{Now: r.Now, Queue: got.Queue, State: broker.StatePending, Limit: 10}, func(j *broker.Job) {
+						if j.ID == got.Holder && j.Unique.Key != r.Jobs[i].Body.Unique.Key {
+							got.Err, got.Replaced = nil, true
+						}
+					})
+				}
+			}
+		})
+	})},
 	{"a job that was elsewhere replaces", "Meet/RestoredJobsReplaceNothing", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {
 			if j.Body.Unique.Conflict != broker.ConflictRefuse {

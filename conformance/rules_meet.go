@@ -126,6 +126,18 @@ var meetRules = []Rule{
 		c.pass(time.Hour)
 		c.accept(n)
 	}},
+	{"Meet/ALaterJobWithTheHoldersID", "§39", "A job does not replace one that has only the ID of the key's holder, which is gone.", meets,
+		func(c *check) {
+			c.accept(c.uniqueJob("a", "key", window, time.Hour))
+			w := c.worker("w")
+			w.settle(broker.Complete(nil), w.one("a"))
+			c.gone("a")
+			c.accept(c.uniqueJob("a", "other", untilDone, 0))
+			before := *c.must("a", broker.StatePending)
+			r := c.refuse(c.meeting("n", broker.ConflictReplace), broker.ErrDuplicate)
+			c.that(r.Holder == "a" && !r.Replaced && r.ID == "n", "receipt\ngot  %+v\nwant the holder a, and nothing replaced", r)
+			c.same("the later job", *c.must("a", broker.StatePending), before)
+		}},
 	{"Meet/RestoredJobsReplaceNothing", "§39", "A held key refuses a restored job, whatever its Conflict.", meets,
 		func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))

@@ -15,6 +15,9 @@ import (
 func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt, now time.Time) (met bool, err error) {
 	h := q.unique[j.Unique.Key]
 	to := q.jobs[holder]
+	if to != nil && to.Unique.Key != j.Unique.Key {
+		to = nil // a later job with its ID
+	}
 	if next := q.behind(h); next != nil {
 		to = next
 	} else if to != nil && to.State == broker.StateActive && h.mode == broker.UniqueUntilDone && j.Unique.Mode == broker.UniqueUntilDone &&

@@ -68,6 +68,8 @@ local function postpone(id, f, state, at_entry, at, due)
   return state, state == SCHEDULED and due
 end
 
+local function unique_key_of(body) return parse_index((index_of(body)))[UNIQUE_KEY] end
+
 -- replace gives a job what the new job's handler would read and, for a debounce, its time. state,
 -- at_entry and due time are those that locate returned. waiting says that the job waits behind another
 -- one; then the state and time that it is to have change.
@@ -75,7 +77,7 @@ local function replace(to, body, state, at_entry, at, new, what, due, latest, be
   local kind, content = content_of(new)
   local other = content_of(body)
   if not other or other == '' then return string.byte(body, 9) and string.byte(body, 9) > 1 and 8 or 9, to end
-  if other ~= kind then return 3, to end
+  if other ~= kind or unique_key_of(body) ~= unique_key_of(new) then return 3, to end -- of another key: a later job with the holder's ID
   local before = #body
   body = with_fields(body, CONTENT, content)
   write(to, body)

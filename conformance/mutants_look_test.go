@@ -119,6 +119,30 @@ var findMutants = []mutant{
 			}
 		})
 	})},
+	{"a listing of dead jobs by reason forgets the order", "Find/DeadByTypeAndReason", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.State == broker.StateDead && q.Reason != broker.ReasonNone {
+				q.Newest = false
+			}
+		})
+	})},
+	{"a listing by type and reason is one by type", "Find/DeadByTypeAndReason", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.State == broker.StateDead && q.Type != "" {
+				q.Reason = broker.ReasonNone
+			}
+		})
+	})},
+	{"a job that dies again is listed with its first reason", "Find/DeadByTypeAndReason", sharing(func(p *patched, m *sync.Map) {
+		p.page(func(q *broker.Query, a *broker.Page) {
+			if q.State == broker.StateDead {
+				a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool {
+					first, _ := m.LoadOrStore(j.Queue+" "+j.ID, j.Reason)
+					return q.Reason != broker.ReasonNone && first != q.Reason
+				})
+			}
+		})
+	})},
 	{"a worker's listing is everybody's", "Find/ByWorker", always(func(p *patched) {
 		p.query(func(q *broker.Query) {
 			if q.Worker != "" {

@@ -320,6 +320,32 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
+// A run that has read the state already, but is not settled, does not swallow the request.
+func TestRunNow_BesideARunThatEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		slow := broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Settle" {
+				time.Sleep(time.Second)
+			}
+			return next(ctx)
+		})
+		w.serve(slow, jobs.Config{}, ExtensionConfig{})
+		w.put("s", Every(24*time.Hour))
+		pass(time.Second / 2)
+		if got := w.info("s").State; got != broker.StateActive {
+			t.Fatalf("the schedule is %v, want its first run active", got)
+		}
+		id, err := w.schedules.RunNow(w.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Second)
+		if got := w.ticks(); !slices.Equal(got, []string{id[2:]}) {
+			t.Errorf("ran %v, want %s", got, id[2:])
+		}
+	})
+}
+
 // A schedule that is deleted and put again is a new one, even with the same ID
 // and at once.
 func TestDelete_AndPutAgain(t *testing.T) {

@@ -307,9 +307,30 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 		return nil
 	})
 	if err == nil {
-		err = s.wake(ctx, id)
+		err = s.wakeAfterRun(ctx, id)
 	}
 	return jobID, about(err, "run schedule", id)
+}
+
+// wakeAfterRun wakes a schedule whose state was changed. A run that is not settled may have read the
+// state before, so it waits for the end of that. It does not wait longer than for a few seconds: the
+// next run of a schedule whose server died comes with the end of the lease.
+func (s *Schedules) wakeAfterRun(ctx context.Context, id string) error {
+	err := s.repeat(ctx, func() error {
+		err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}})
+		if !errors.Is(err, broker.ErrWrongState) {
+			return err
+		}
+		job, err := s.job(ctx, id)
+		if err == nil && job.State != broker.StateDead && job.State != broker.StateWaiting {
+			err = errAgain
+		}
+		return err
+	})
+	if errors.Is(err, errAgain) || errors.Is(err, broker.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // maxRuns bounds the RunNow requests that wait for a server.

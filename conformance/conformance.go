@@ -150,6 +150,7 @@ var groups = [][]Rule{
 	uniqueRules,
 	policyRules,
 	findRules,
+	findDeadRules,
 	countRules,
 	totalsRules,
 	operateRules,

@@ -16,8 +16,8 @@
 // all shards at once. All other calls ask all shards at the same time.
 //
 // A limit of a whole queue is divided among the shards. While processes claim from the queue,
-// parts of MaxActive move about once a second to the shards whose jobs wait for them, and the
-// limit holds as docs/adr/0024-shards.md says. Other limits stay in fixed parts.
+// parts of MaxActive and of a Rate move to the shards whose jobs wait for them, and the limit
+// holds as docs/backends/shards.md says. Other limits stay in fixed parts.
 //
 // While a shard is away the others work. Answers without its part come beside an error
 // that names it.

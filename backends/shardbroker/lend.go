@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -22,9 +21,9 @@ const (
 	lendCall   = 10 * time.Second
 )
 
-// lender moves parts of MaxActive between shards: to a shard whose jobs wait for its part, from
-// one that does not use its own, or has more than its share. Of the processes with the same
-// queues one lends, the owner of a mark.
+// lender moves parts of MaxActive and of Rate between shards: to a shard whose jobs wait for its
+// part, from one that does not use its own, or has more than its share. Of the processes with the
+// same queues one lends, the owner of a mark.
 //
 // It first lowers the part of one shard, and raises that of another in a later round, by what
 // the jobs leave that are active then. So wherever it dies, the sum of the parts is the limit at
@@ -40,11 +39,13 @@ type lender struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	lowered map[string]time.Time // by queue, when a part was last lowered; the loop's alone
+	// By queue, when a part of MaxActive was last lowered, and one of Rate moved; the loop's alone.
+	lowered, moved map[string]time.Time
 }
 
 func newLender(b *Broker) *lender {
-	return &lender{b: b, owner: rand.Text(), queues: make(map[string]bool), done: make(chan struct{}), lowered: make(map[string]time.Time)}
+	return &lender{b: b, owner: rand.Text(), queues: make(map[string]bool), done: make(chan struct{}),
+		lowered: make(map[string]time.Time), moved: make(map[string]time.Time)}
 }
 
 // lends reports whether parts of limits can be moved.
@@ -104,6 +105,7 @@ func (l *lender) round(ctx context.Context) time.Duration {
 	l.mu.Unlock()
 	if !l.elected(ctx, fmt.Sprintf("%q", names)) {
 		clear(l.lowered)
+		clear(l.moved)
 		return lendSeldom
 	}
 	answers := ask(ctx, l.b.shards, func(s *shard) (broker.QueuesReply, error) {
@@ -115,13 +117,20 @@ func (l *lender) round(ctx context.Context) time.Duration {
 	next := lendSeldom
 	for _, name := range names {
 		_, limited := partsOf(name, answers)
-		if limited {
+		_, rated := ratesOf(name, answers)
+		if limited || rated {
 			next = lendOften
 		}
-		if limited && l.elected(ctx, name) { // processes with other queues may have it too
+		lends := (limited || rated) && l.elected(ctx, name) // processes with other queues may have it too
+		if limited && lends {
 			l.balance(ctx, name)
 		} else {
 			delete(l.lowered, name)
+		}
+		if rated && lends {
+			l.balanceRate(ctx, name)
+		} else {
+			delete(l.moved, name)
 		}
 	}
 	return next
@@ -168,19 +177,25 @@ func partsOf(queue string, answers []answer[broker.QueuesReply]) (parts []lent, 
 
 // readParts asks the shards for the parts of a queue's limit.
 func (b *Broker) readParts(ctx context.Context, queue string) (parts []lent, ok bool, err error) {
-	answers := ask(ctx, b.shards, func(s *shard) (broker.QueuesReply, error) {
-		return s.Broker.Queues(ctx, broker.QueuesRequest{Names: []string{queue}})
-	})
-	if err := failed(answers); err != nil {
+	answers, err := b.askQueue(ctx, queue)
+	if err != nil {
 		return nil, false, err
 	}
 	parts, ok = partsOf(queue, answers)
 	return parts, ok, nil
 }
 
+// askQueue asks the shards about a queue.
+func (b *Broker) askQueue(ctx context.Context, queue string) ([]answer[broker.QueuesReply], error) {
+	answers := ask(ctx, b.shards, func(s *shard) (broker.QueuesReply, error) {
+		return s.Broker.Queues(ctx, broker.QueuesRequest{Names: []string{queue}})
+	})
+	return answers, failed(answers)
+}
+
 // balance makes one step: it raises parts if the limit leaves something, or else lowers some.
 func (l *lender) balance(ctx context.Context, queue string) {
-	total, fence, err := l.b.maxActive(ctx, queue) // first: a limit that is set after this is noticed before a part changes
+	total, fence, err := l.b.limit(ctx, maxActiveMark, queue) // first: a limit that is set after this is noticed before a part changes
 	if err != nil {
 		return
 	}
@@ -192,7 +207,7 @@ func (l *lender) balance(ctx context.Context, queue string) {
 		for i := range parts {
 			total += parts[i].most
 		}
-		if fence, err = l.b.noteMaxActive(ctx, queue, total); err != nil {
+		if fence, err = l.b.noteLimit(ctx, maxActiveMark, queue, total); err != nil {
 			return
 		}
 	}
@@ -212,26 +227,27 @@ func (l *lender) balance(ctx context.Context, queue string) {
 		for i := range parts {
 			if more := min(left, wants[i]-parts[i].most); more > 0 && parts[i].waits() {
 				left -= more
-				l.set(ctx, queue, fence, &parts[i], parts[i].most+more)
+				most := parts[i].most + more
+				l.set(ctx, maxActiveMark, fence, parts[i].of, broker.PolicyRequest{Queue: queue, MaxActive: &most})
 			}
 		}
 	case left < 0 || left == 0 && waiting:
 		for i := range parts {
 			if wants[i] < parts[i].most {
 				l.lowered[queue] = time.Now()
-				l.set(ctx, queue, fence, &parts[i], wants[i])
+				l.set(ctx, maxActiveMark, fence, parts[i].of, broker.PolicyRequest{Queue: queue, MaxActive: &wants[i]})
 			}
 		}
 	}
 }
 
-// set changes a part, unless the limit was changed meanwhile. If that fails, the next round finds out.
-func (l *lender) set(ctx context.Context, queue string, fence int64, p *lent, most int64) {
-	if _, current, err := l.b.maxActive(ctx, queue); err != nil || current != fence {
+// set changes a shard's part, unless the limit was changed meanwhile. If that fails, the next round finds out.
+func (l *lender) set(ctx context.Context, mark string, fence int64, s *shard, req broker.PolicyRequest) {
+	if _, current, err := l.b.limit(ctx, mark, req.Queue); err != nil || current != fence {
 		return
 	}
-	_, err := p.of.Broker.Policy(ctx, broker.PolicyRequest{Queue: queue, MaxActive: &most})
-	_ = p.of.note(ctx, err)
+	_, err := s.Broker.Policy(ctx, req)
+	_ = s.note(ctx, err)
 }
 
 // fairParts divides a limit: each shard gets what its jobs need, but no shard that needs more gets
@@ -265,20 +281,6 @@ func fairParts(total int64, parts []lent) []int64 {
 	return wants
 }
 
-// limitOwner owns the marks of limits, whichever process sets them.
-const limitOwner = "limit"
-
-// maxActive returns the limit as it was set, or 0 if no mark holds it, and a number that changes
-// whenever it is set.
-func (b *Broker) maxActive(ctx context.Context, queue string) (total, fence int64, err error) {
-	got, err := b.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markOf("max-active", queue)})
-	if err != nil || !got.Held {
-		return 0, 0, err
-	}
-	total, err = strconv.ParseInt(string(got.Value), 10, 64)
-	return total, got.Fence, err
-}
-
 // newParts returns the parts with which a limit is set: even ones. If parts were lent, one grows only
 // by what the limit leaves beside the jobs that are active now, and the lender goes on.
 func (b *Broker) newParts(ctx context.Context, queue string, total int64) ([]int64, error) {
@@ -309,19 +311,4 @@ func (b *Broker) newParts(ctx context.Context, queue string, total int64) ([]int
 		left -= more
 	}
 	return grown, nil
-}
-
-// noteMaxActive stores the limit as it is set; 0 for none.
-func (b *Broker) noteMaxActive(ctx context.Context, queue string, total int64) (fence int64, err error) {
-	req := broker.MarkRequest{Action: broker.MarkTake, Name: markOf("max-active", queue), Owner: limitOwner, TTL: broker.MaxDelay,
-		Value: strconv.AppendInt(nil, max(total, 0), 10)}
-	got, err := b.Mark(ctx, req)
-	if err != nil {
-		return 0, err
-	}
-	req.Action, req.Fence = broker.MarkSet, got.Fence
-	if got, err = b.Mark(ctx, req); err == nil && !got.Held {
-		return 0, fmt.Errorf("%w: another call sets the limit of queue %q, try again", broker.ErrUnavailable, queue)
-	}
-	return req.Fence, err
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // Policy sets the rules in all shards. Each shard has its part of a limit of the whole
-// queue, so that together they never exceed it. Servers move parts of MaxActive to the
-// shards whose jobs wait for it; no shard can use what another leaves of its part of other
-// limits. A limit is at least the number of shards. The rules of keys, and of a key, are
+// queue, so that together they never exceed it. Servers move parts of MaxActive, and of a
+// Rate with a Per of a minute or less, to the shards whose jobs wait for them; no shard can
+// use what another leaves of its part of other limits. A limit is at least the number of shards. The rules of keys, and of a key, are
 // the same in each shard. §1, §32, §33.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.limits); err != nil {
@@ -29,6 +29,11 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 			return broker.Policy{}, err
 		}
 	}
+	if req.Rate != nil && req.Key == "" && b.lends() {
+		if _, err := b.noteLimit(ctx, rateMark, req.Queue, req.Rate.Jobs); err != nil {
+			return broker.Policy{}, err
+		}
+	}
 	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, requests[s]) })
 	if err := failed(answers); err != nil {
 		return broker.Policy{}, err
@@ -41,19 +46,24 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 		policies = append(policies, a.got)
 	}
 	all := whole(policies)
-	if all.MaxActive > 0 && b.lends() { // the parts are less while one moves
-		total, _, err := b.maxActive(ctx, req.Queue)
-		if err != nil {
-			return broker.Policy{}, err
+	for _, of := range []struct {
+		mark string
+		sum  *int64
+	}{{maxActiveMark, &all.MaxActive}, {rateMark, &all.Rate.Jobs}} {
+		if *of.sum > 0 && b.lends() { // the parts are less while one moves
+			total, _, err := b.limit(ctx, of.mark, req.Queue)
+			if err != nil {
+				return broker.Policy{}, err
+			}
+			*of.sum = max(*of.sum, total)
 		}
-		all.MaxActive = max(all.MaxActive, total)
 	}
 	return all, nil
 }
 
 // setMaxActive stores a limit as a whole, and puts the parts of it into the requests.
 func (b *Broker) setMaxActive(ctx context.Context, queue string, total int64, requests map[*shard]broker.PolicyRequest) error {
-	if _, err := b.noteMaxActive(ctx, queue, total); err != nil || total <= 0 {
+	if _, err := b.noteLimit(ctx, maxActiveMark, queue, total); err != nil || total <= 0 {
 		return err
 	}
 	parts, err := b.newParts(ctx, queue, total)

@@ -135,8 +135,9 @@ func TestLend_AShardUsesWhatAnotherLeaves(t *testing.T) {
 		l.wants("as jobs come to the other shard,", 7, 1)
 		l.end(8)
 		for range 10 {
-			time.Sleep(2 * time.Second)
+			time.Sleep(lendOften)
 			l.claim()
+			time.Sleep(3 * lendOften / 2) // so the process that lends sees the jobs that are active now
 			l.end(3)
 		}
 		l.wants("while both shards have more than they may,", 4, 4)

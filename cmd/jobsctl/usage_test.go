@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
@@ -106,6 +107,38 @@ source <(jobsctl completion bash)
 		cmd.Path, cmd.Args = path, []string{c.shell, "-c", c.script}
 		if out, err := cmd.CombinedOutput(); err != nil || !regexp.MustCompile(c.want).Match(out) {
 			t.Errorf("%s -c '%s' (error %v) says\n%s\nwant a match of %s", c.shell, strings.TrimPrefix(c.script, complete), err, out, c.want)
+		}
+	}
+}
+
+// A line from a terminal works in a crontab, in a loop and in a pipe. Where nobody can answer, nothing waits for an answer.
+func TestUsage_WhereNobodyLooks(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	(&cli{t: t, url: url, open: backends.Open}).enqueued(300, "mail", "x", 0)
+	const cron = `env -i PATH="$PATH" JOBS_BROKER="$JOBS_BROKER" </dev/null jobsctl `
+	for _, c := range []struct {
+		script string
+		code   int
+		want   string
+	}{
+		{cron + `stats`, 0, `^QUEUE.*\nmail +300\b.*\n$`},
+		{cron + `cancel --all`, 7, `^Really cancel about 300 jobs\? \[y/N\] \n.*--yes`},
+		{cron + `cancel --all --limit 2 --yes`, 0, `2 jobs`},
+		{cron + `top`, 2, `jobsctl stats`},
+		{`jobsctl ls --queue mail --limit 0 | head -2; echo "${PIPESTATUS[0]}"`, 0, `^QUEUE +ID.*\nmail .*\n(0|141)\n$`},
+		{`jobsctl ls --json --limit 3 | while read -r line; do jobsctl stats </dev/null | tail -1; done`, 0, `^(mail +298.*\n){3}$`},
+		{`printf 'y\n' | jobsctl cancel --all`, 0, `298 jobs`},
+	} {
+		cmd := command(t, []string{"JOBS_BROKER=" + url})
+		path, err := exec.LookPath("bash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = path, []string{"bash", "-c", c.script}
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(c.want).Match(out) {
+			t.Errorf("%s exits with %d and says\n%s\nwant %d and a match of %s", c.script, code, out, c.code, c.want)
 		}
 	}
 }

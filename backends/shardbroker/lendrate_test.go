@@ -25,6 +25,13 @@ func newRated(t *testing.T, per time.Duration) *rated {
 	return r
 }
 
+// lends lets the process lend what it serves. It looks at whole seconds from now, and the test does not.
+func (r *rated) lends() {
+	r.t.Helper()
+	r.lending.claim()
+	time.Sleep(lendOften / 2)
+}
+
 func (r *rated) setRate(rate broker.Rate) {
 	r.t.Helper()
 	r.rate = rate
@@ -52,7 +59,7 @@ func (r *rated) part(shard string, to ...int64) int64 {
 func (r *rated) run(span time.Duration) map[string]int {
 	r.t.Helper()
 	started := make(map[string]int)
-	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(r.rate.Per / 20) {
+	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(r.rate.Per / 10) {
 		if sum := r.part("a") + r.part("b"); sum > r.rate.Jobs {
 			r.t.Fatalf("the parts add up to %d, the rate is %+v", sum, r.rate)
 		}
@@ -95,7 +102,7 @@ func TestLendRate_AShardUsesWhatAnotherLeaves(t *testing.T) {
 	for _, per := range []time.Duration{time.Second, lendRatePer} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRated(t, per)
-			r.lending.claim() // the process lends what it serves
+			r.lends()
 			r.add("a", 1000)
 			r.run(2*per + 5*time.Second)
 			r.wantsParts("while the other shard is idle,", 7, 0)
@@ -115,7 +122,7 @@ func TestLendRate_PartsMoveOnceInAPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRated(t, lendRatePer)
-		r.lending.claim()
+		r.lends()
 		moves, last := 0, r.part("a")
 		for i := range 40 {
 			r.add([]string{"a", "b"}[i/2%2], 1+i/20)
@@ -134,7 +141,7 @@ func TestLendRate_AQueueThatWasEmptiedKeepsItsParts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRated(t, time.Second)
-		r.lending.claim()
+		r.lends()
 		r.add("a", 100)
 		r.run(20 * time.Second)
 		time.Sleep(time.Minute)
@@ -149,7 +156,7 @@ func TestLendRate_RepairsTheSum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRated(t, time.Second)
-		r.lending.claim()
+		r.lends()
 		r.run(3 * time.Second)
 		r.part("b", 9)
 		time.Sleep(4 * lendOften)
@@ -170,7 +177,7 @@ func TestLendRate_LongPeriodsStaySplit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRated(t, lendRatePer+time.Second)
-		r.lending.claim()
+		r.lends()
 		r.add("a", 200)
 		r.run(5 * r.rate.Per)
 		r.wantsParts("while the other shard is idle,", 4, 0)
@@ -181,7 +188,7 @@ func TestLendRate_ARateSetWhilePartsAreLent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRated(t, time.Second)
-		r.lending.claim()
+		r.lends()
 		r.add("a", 1000)
 		r.run(5 * time.Second)
 		for _, jobs := range []int64{5, 8, 3, 8} {
@@ -209,15 +216,15 @@ func TestLendRate_AProcessThatDiesLeavesTheRateWhole(t *testing.T) {
 		lends := r.open(p.wrap)
 		_, _ = lends.Claim(ctx, broker.ClaimRequest{Worker: "other", Max: 1, Queues: []broker.Share{{Queue: "q", Max: 1}}})
 		time.Sleep(lendOften / 2) // it is the first to take the mark
-		r.lending.claim()
-		r.add("a", 500)
-		r.run(6 * time.Second)
+		r.lends()
+		r.add("a", 150)
+		r.run(5 * time.Second)
 		r.add("b", 20)
-		r.run(6 * time.Second)
+		r.run(4 * time.Second)
 		lends.Close()
-		r.run(2 * (lendTTL + lendSeldom))
-		r.add("a", 500)
-		r.add("b", 200)
+		time.Sleep(2 * (lendTTL + lendSeldom))
+		r.add("a", 100)
+		r.add("b", 100)
 		r.run(5 * time.Second)
 		r.wantsParts("after a process died", 4, 4)
 	})

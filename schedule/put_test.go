@@ -346,6 +346,55 @@ func TestRunNow_BesideARunThatEnds(t *testing.T) {
 	})
 }
 
+// RunNow does not wait long for a run that does not end, and not at all for a schedule that is dead.
+func TestRunNow_OfAScheduleThatCannotRunNow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(24*time.Hour))
+		_, err := w.store.Renew(w.Context(),
+			broker.RenewRequest{Worker: "dies", Queues: []string{Queue}, Lease: 15 * time.Second, Register: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.store.Claim(w.Context(), broker.ClaimRequest{Worker: "dies", Max: 1, Queues: []broker.Share{{Queue: Queue, Max: 1}}})
+		if err != nil || len(got.Jobs) != 1 {
+			t.Fatalf("claimed %d schedules: %v", len(got.Jobs), err)
+		}
+		began := time.Now()
+		id, err := w.schedules.RunNow(w.Context(), "s")
+		if took := time.Since(began); err != nil || took > 10*time.Second {
+			t.Errorf("while a run does not end, RunNow takes %v and says %v", took, err)
+		}
+		w.serve(w.store, jobs.Config{Lease: 2 * time.Second}, ExtensionConfig{}) // looks for dead servers as one of another process does
+		pass(time.Minute)
+		if ran := w.ticks(); !slices.Equal(ran, []string{id[2:]}) {
+			t.Errorf("after the lease of the run that did not end %v ran, want %s", ran, id[2:])
+		}
+	})
+	inWorld2(t, func(w *world) {
+		w.put("s", Every(24*time.Hour))
+		dies := func(b broker.Broker) error {
+			_, err := b.Renew(w.Context(), broker.RenewRequest{Worker: "w", Queues: []string{Queue}, Lease: time.Minute, Register: true})
+			if err != nil {
+				return err
+			}
+			got, err := b.Claim(w.Context(), broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: Queue, Max: 1}}})
+			if err != nil {
+				return err
+			}
+			_, err = b.Settle(w.Context(), broker.SettleRequest{Worker: "w", Number: 1,
+				Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "x"})}}})
+			return err
+		}
+		if err := dies(w.store); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := w.schedules.RunNow(w.Context(), "s"); err != nil || time.Since(began) > 0 {
+			t.Errorf("RunNow of a dead schedule takes %v and says %v", time.Since(began), err)
+		}
+	})
+}
+
 // A schedule that is deleted and put again is a new one, even with the same ID
 // and at once.
 func TestDelete_AndPutAgain(t *testing.T) {

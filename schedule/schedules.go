@@ -160,11 +160,23 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	return change, nil
 }
 
-// wake makes a schedule run at once. It ignores one that is running or gone.
+// wake makes a schedule run at once. A run that is not settled may have read the state before it was
+// changed, so wake waits for its end, but only for a few seconds: the schedule of a server that died
+// runs again when the lease ends. It ignores a schedule that cannot run or is gone.
 func (s *Schedules) wake(ctx context.Context, id string) error {
 	job := &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}}
-	err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
-	if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) {
+	err := s.repeat(ctx, func() error {
+		err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
+		if !errors.Is(err, broker.ErrWrongState) {
+			return err
+		}
+		now, err := s.job(ctx, id)
+		if err == nil && !now.State.Final() && now.State != broker.StateWaiting {
+			err = errAgain
+		}
+		return err
+	})
+	if errors.Is(err, errAgain) || errors.Is(err, broker.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -292,7 +304,8 @@ func later(a, b time.Time) time.Time {
 
 // RunNow asks for one more job of a schedule, at once, even if the schedule is
 // paused, and whatever its overlap policy. A server that runs schedules enqueues
-// the job; RunNow returns the ID that it will have.
+// the job; RunNow returns the ID that it will have. While the schedule runs, RunNow waits for the end
+// of that run, for ten seconds at most.
 func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
 	err = s.change(ctx, id, func(st *state, now time.Time) error {
 		at := when(now)
@@ -307,30 +320,9 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 		return nil
 	})
 	if err == nil {
-		err = s.wakeAfterRun(ctx, id)
+		err = s.wake(ctx, id)
 	}
 	return jobID, about(err, "run schedule", id)
-}
-
-// wakeAfterRun wakes a schedule whose state was changed. A run that is not settled may have read the
-// state before, so it waits for the end of that. It does not wait longer than for a few seconds: the
-// next run of a schedule whose server died comes with the end of the lease.
-func (s *Schedules) wakeAfterRun(ctx context.Context, id string) error {
-	err := s.repeat(ctx, func() error {
-		err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}})
-		if !errors.Is(err, broker.ErrWrongState) {
-			return err
-		}
-		job, err := s.job(ctx, id)
-		if err == nil && job.State != broker.StateDead && job.State != broker.StateWaiting {
-			err = errAgain
-		}
-		return err
-	})
-	if errors.Is(err, errAgain) || errors.Is(err, broker.ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // maxRuns bounds the RunNow requests that wait for a server.

@@ -42,6 +42,17 @@ func (r *rated) setRate(rate broker.Rate) {
 	}
 }
 
+// rating runs a test in virtual time, with a process that lends.
+func rating(t *testing.T, per time.Duration, test func(t *testing.T, r *rated)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRated(t, per)
+		r.lends()
+		test(t, r)
+	})
+}
+
 // part returns a shard's part, after it was set if to is not zero.
 func (r *rated) part(shard string, to ...int64) int64 {
 	r.t.Helper()
@@ -119,10 +130,7 @@ func TestLendRate_AShardUsesWhatAnotherLeaves(t *testing.T) {
 
 // Each part that grows may start a burst, so parts do not follow jobs that come and go within a period.
 func TestLendRate_PartsMoveOnceInAPeriod(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRated(t, lendRatePer)
-		r.lends()
+	rating(t, lendRatePer, func(t *testing.T, r *rated) {
 		moves, last := 0, r.part("a")
 		for i := range 40 {
 			r.add([]string{"a", "b"}[i/2%2], 1+i/20)
@@ -138,10 +146,7 @@ func TestLendRate_PartsMoveOnceInAPeriod(t *testing.T) {
 }
 
 func TestLendRate_AQueueThatWasEmptiedKeepsItsParts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRated(t, time.Second)
-		r.lends()
+	rating(t, time.Second, func(t *testing.T, r *rated) {
 		r.add("a", 100)
 		r.run(20 * time.Second)
 		time.Sleep(time.Minute)
@@ -153,10 +158,7 @@ func TestLendRate_AQueueThatWasEmptiedKeepsItsParts(t *testing.T) {
 
 // Parts are repaired that add up to more than the rate, as after a call that came late, or to less.
 func TestLendRate_RepairsTheSum(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRated(t, time.Second)
-		r.lends()
+	rating(t, time.Second, func(t *testing.T, r *rated) {
 		r.run(3 * time.Second)
 		r.part("b", 9)
 		time.Sleep(4 * lendOften)
@@ -174,10 +176,7 @@ func TestLendRate_RepairsTheSum(t *testing.T) {
 }
 
 func TestLendRate_LongPeriodsStaySplit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRated(t, lendRatePer+time.Second)
-		r.lends()
+	rating(t, lendRatePer+time.Second, func(t *testing.T, r *rated) {
 		r.add("a", 200)
 		r.run(5 * r.rate.Per)
 		r.wantsParts("while the other shard is idle,", 4, 0)
@@ -185,10 +184,7 @@ func TestLendRate_LongPeriodsStaySplit(t *testing.T) {
 }
 
 func TestLendRate_ARateSetWhilePartsAreLent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRated(t, time.Second)
-		r.lends()
+	rating(t, time.Second, func(t *testing.T, r *rated) {
 		r.add("a", 1000)
 		r.run(5 * time.Second)
 		for _, jobs := range []int64{5, 8, 3, 8} {

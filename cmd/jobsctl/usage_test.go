@@ -68,6 +68,18 @@ func TestUsage_HelpOfEachVerb(t *testing.T) {
 	}
 }
 
+// shell returns a script that finds the program by its name, and the store in the environment.
+func shell(t *testing.T, url, name, script string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, []string{"JOBS_BROKER=" + url})
+	cmd.Path, cmd.Args = path, []string{name, "-c", script}
+	return cmd
+}
+
 // Shells find the program by its name, and still have their own builtin jobs.
 func TestUsage_ShellsRunTheProgramAndCompleteIt(t *testing.T) {
 	t.Parallel()
@@ -99,12 +111,7 @@ source <(jobsctl completion bash)
 		{"bash", complete + `complete_line jobsctl schedule ""`, `(?m)^list\b(.*\n)*pause\b(.*\n)*run\b`},
 		{"bash", complete + `complete_line jobsctl schedule list --status st`, `(?m)^stopped$`},
 	} {
-		cmd := command(t, []string{"JOBS_BROKER=" + url})
-		path, err := exec.LookPath(c.shell)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Path, cmd.Args = path, []string{c.shell, "-c", c.script}
+		cmd := shell(t, url, c.shell, c.script)
 		if out, err := cmd.CombinedOutput(); err != nil || !regexp.MustCompile(c.want).Match(out) {
 			t.Errorf("%s -c '%s' (error %v) says\n%s\nwant a match of %s", c.shell, strings.TrimPrefix(c.script, complete), err, out, c.want)
 		}
@@ -130,12 +137,7 @@ func TestUsage_WhereNobodyLooks(t *testing.T) {
 		{`jobsctl ls --json --limit 3 | while read -r line; do jobsctl stats </dev/null | tail -1; done`, 0, `^(mail +298.*\n){3}$`},
 		{`printf 'y\n' | jobsctl cancel --all`, 0, `298 jobs`},
 	} {
-		cmd := command(t, []string{"JOBS_BROKER=" + url})
-		path, err := exec.LookPath("bash")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Path, cmd.Args = path, []string{"bash", "-c", c.script}
+		cmd := shell(t, url, "bash", c.script)
 		out, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(c.want).Match(out) {
 			t.Errorf("%s exits with %d and says\n%s\nwant %d and a match of %s", c.script, code, out, c.code, c.want)

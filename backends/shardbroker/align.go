@@ -52,7 +52,11 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 		}
 		parts = append(parts, a.got)
 	}
-	plan, all, err := b.plan(ctx, plan, whole(parts))
+	all := whole(parts)
+	if err := b.asSet(ctx, queue, &all); err != nil {
+		return err
+	}
+	plan, all, err = b.plan(ctx, plan, all)
 	if err != nil {
 		return err
 	}

@@ -223,3 +223,34 @@ func TestMove_APolicyIsWholeAfterAProcessDied(t *testing.T) {
 		})
 	}
 }
+
+// New shards come while a part of a limit moves, so that the parts of the old ones add up to less.
+func TestMove_APolicyIsWholeWhileAPartMoves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(t)
+		set := broker.PolicyRequest{Queue: "q", MaxActive: new(int64(9)), Rate: &broker.Rate{Jobs: 9, Per: time.Second}}
+		if _, err := m.before().Policy(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		lowered := broker.PolicyRequest{Queue: "q", MaxActive: new(int64(1)), Rate: &broker.Rate{Jobs: 1, Per: time.Second}}
+		if _, err := m.stores["a"].Open().Policy(t.Context(), lowered); err != nil {
+			t.Fatal(err)
+		}
+		renew := broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true}
+		if _, err := m.both(nil).Renew(t.Context(), renew); err != nil {
+			t.Fatal(err)
+		}
+		active, starts := int64(0), int64(0)
+		for _, store := range m.stores {
+			got, err := store.Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			active, starts = active+got.MaxActive, starts+got.Rate.Jobs
+		}
+		if active != 9 || starts != 9 {
+			t.Errorf("the parts of limits of 9 add up to %d active jobs and %d starts", active, starts)
+		}
+	})
+}

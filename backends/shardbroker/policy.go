@@ -46,19 +46,27 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 		policies = append(policies, a.got)
 	}
 	all := whole(policies)
-	for _, of := range []struct {
+	if err := b.asSet(ctx, req.Queue, &all); err != nil {
+		return broker.Policy{}, err
+	}
+	return all, nil
+}
+
+// asSet puts limits into a sum of parts as they were set: the parts are less while one moves.
+func (b *Broker) asSet(ctx context.Context, queue string, all *broker.Policy) error {
+	for _, limit := range []struct {
 		mark string
 		sum  *int64
 	}{{maxActiveMark, &all.MaxActive}, {rateMark, &all.Rate.Jobs}} {
-		if *of.sum > 0 && b.lends() { // the parts are less while one moves
-			total, _, err := b.limit(ctx, of.mark, req.Queue)
+		if *limit.sum > 0 && b.lends() {
+			total, _, err := b.limit(ctx, limit.mark, queue)
 			if err != nil {
-				return broker.Policy{}, err
+				return err
 			}
-			*of.sum = max(*of.sum, total)
+			*limit.sum = max(*limit.sum, total)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // setMaxActive stores a limit as a whole, and puts the parts of it into the requests.

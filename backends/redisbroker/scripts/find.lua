@@ -61,22 +61,23 @@ local function page(most)
   return some, behind
 end
 
--- has_what reports whether the head of a job may match args.begins and args.text.
-local function has_what(head)
-  if args.begins .. args.text == '' then return true end
-  local semicolon = head and string.find(head, ';', 1, true)
-  return semicolon and string.sub(head, semicolon + 1, semicolon + #args.begins) == args.begins
-    and string.find(head, args.text, semicolon + 1, true)
+-- has_what reports whether the head of a job may match begins and text.
+local function has_what(head, begins, text)
+  if not head or not string.find(head, text, 1, true) then return false end -- decides most, at the least cost
+  local semicolon = string.find(head, ';', 1, true)
+  return semicolon and string.sub(head, semicolon + 1, semicolon + #begins) == begins
+    and string.find(head, text, semicolon + 1, true)
 end
 
 -- chosen returns the IDs whose heads may match, and the index of each in ids. It reads no more heads at
 -- once than there is room for.
 local function chosen(ids)
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
+  local begins, text = args.begins, args.text
   for from = 1, #ids, step do
     local heads = redis.call('HMGET', q.heads, unpack(ids, from, math.min(#ids, from + step - 1)))
     for i, head in ipairs(heads) do
-      if has_what(head) then
+      if has_what(head, begins, text) then
         some[#some + 1], places[#places + 1] = ids[from + i - 1], from + i - 1
       end
     end

@@ -111,35 +111,32 @@ end
 
 -- timed pages through a sorted set, from score after up to score before, or with newest in the other
 -- direction. The cursor is the last score and member; if that member is gone, the page begins at its
--- score.
+-- score. Ranks bound the page, since reading all scores would double its cost.
 local function timed(key, cursor, n, after, before, newest)
-  local rank, rank_of = 0, newest and 'ZREVRANK' or 'ZRANK'
-  if cursor ~= '' then
+  if after == '' then after = '-inf' end
+  if before == '' then before = '1e300' end -- behind all times, before a guard
+  -- passed counts the entries that come before those of a score.
+  local function passed(score)
+    if newest then return redis.call('ZCOUNT', key, score, '+inf') end
+    return redis.call('ZCOUNT', key, '-inf', '(' .. score)
+  end
+  local first
+  if cursor == '' then
+    first = passed(newest and before or after)
+  else
     local score, member = string.match(cursor, '^(%d+):(.*)$')
     if tonumber(redis.call('ZSCORE', key, member) or -1) == tonumber(score) then
-      rank = redis.call(rank_of, key, member) + 1
-    elseif newest then
-      rank = redis.call('ZCOUNT', key, '(' .. score, '+inf')
+      first = redis.call(newest and 'ZREVRANK' or 'ZRANK', key, member) + 1
     else
-      rank = redis.call('ZCOUNT', key, '-inf', '(' .. score)
+      first = passed(newest and '(' .. score or score)
     end
-  elseif newest and before ~= '' then
-    rank = redis.call('ZCOUNT', key, before, '+inf')
-  elseif not newest and after ~= '' then
-    rank = redis.call('ZCOUNT', key, '-inf', '(' .. after)
   end
-  local found = newest and redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'REV', 'WITHSCORES')
-    or redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'WITHSCORES')
-  local out = {}
-  for i = 1, #found, 2 do
-    local member, score = found[i], tonumber(found[i + 1])
-    if string.byte(member) == 0 then return out, '' end
-    if newest and after ~= '' and score < tonumber(after) then return out, '' end
-    if not newest and before ~= '' and score >= tonumber(before) then return out, '' end
-    out[#out + 1] = member
-  end
-  if #found < 2 * n then return out, '' end
-  return out, int(tonumber(found[#found])) .. ':' .. out[#out]
+  local stop = math.min(first + n, passed(newest and after or before))
+  if stop <= first then return {}, '' end
+  local found = newest and redis.call('ZRANGE', key, int(first), int(stop - 1), 'REV')
+    or redis.call('ZRANGE', key, int(first), int(stop - 1))
+  if #found < n then return found, '' end
+  return found, int(tonumber(redis.call('ZSCORE', key, found[n]))) .. ':' .. found[n]
 end
 
 -- caused pages through the dead jobs of a type or a reason, whose members of a set begin with cause. Order and

@@ -149,12 +149,15 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 			return
 		}
 		calls := b.exchange(ctx, pending)
-		var again []*step
 		for i, s := range pending {
 			s.read(calls[i])
 			b.noteLeases(s)
+		}
+		b.createFor(ctx, pending)
+		var again []*step
+		for _, s := range pending {
 			switch {
-			case !b.repair(ctx, s):
+			case !b.repair(s):
 			case round+1 < maxRounds:
 				again = append(again, s)
 			default:
@@ -164,6 +167,21 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 		if pending = again; len(pending) == 0 {
 			return
 		}
+	}
+}
+
+// createFor makes the queues that steps need and were refused for.
+func (b *Broker) createFor(ctx context.Context, steps []*step) {
+	var refused []*step
+	var names []string
+	for _, s := range steps {
+		if s.err == nil && s.code == codeAbsent && s.create {
+			refused, names = append(refused, s), append(names, s.queues[0])
+			b.queue(s.queues[0]).absent()
+		}
+	}
+	for i, err := range b.create(ctx, names) {
+		refused[i].err = err
 	}
 }
 
@@ -257,7 +275,7 @@ func (s *step) read(c *call) {
 }
 
 // repair repairs the reason why a step was refused, and reports whether to send it again.
-func (b *Broker) repair(ctx context.Context, s *step) bool {
+func (b *Broker) repair(s *step) bool {
 	if s.err != nil {
 		return false
 	}
@@ -273,11 +291,7 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 		s.err = fmt.Errorf("the number of buckets in the queue's record: %w", broker.ErrMalformed)
 	case codeAbsent:
-		if s.create {
-			b.queue(s.queues[0]).absent()
-			s.err = b.create(ctx, s.queues[0])
-			return s.err == nil
-		}
+		return s.create // createFor has made it
 	case codeLimited:
 		b.queue(s.queues[0]).limit(s.seen)
 		s.batch.careful(s)

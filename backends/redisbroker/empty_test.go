@@ -63,7 +63,7 @@ func TestQueue_TakesLittleOfAProcess(t *testing.T) {
 	}
 	before := heap()
 	held := make(map[string]int, len(queues))
-	b.members.count("w", queues, time.Minute, held, true)
+	b.members.count(&broker.RenewRequest{Worker: "w", Lease: time.Minute}, queues, held, true)
 	for _, name := range queues {
 		b.queue(name).see()
 	}

@@ -138,7 +138,7 @@ func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 		if s.read(calls[0]); s.err != nil || s.code != codeLimited {
 			t.Fatalf("%s was answered %d, %v; want %d", id, s.code, s.err, codeLimited)
 		}
-		if !b.repair(t.Context(), s) || s.script != enqueueScript {
+		if !b.repair(s) || s.script != enqueueScript {
 			t.Fatalf("%s goes on with %s, want enqueue", id, s.script.name)
 		}
 		return s

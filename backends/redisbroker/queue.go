@@ -99,24 +99,36 @@ func (b *Broker) enlisted(ctx context.Context, names []any) bool {
 	return err == nil && !slices.Contains(there, any(int64(0)))
 }
 
-// create makes a queue that does not exist. It adds it to the list again first, since another
-// process may just have removed it.
-func (b *Broker) create(ctx context.Context, name string) error {
-	if err := b.enlist(ctx, name); err != nil {
-		return err
+// create makes queues that do not exist, in two round trips, and returns an error for each name. It
+// adds them to the list again first, since another process may just have removed them.
+func (b *Broker) create(ctx context.Context, names []string) []error {
+	errs, steps, listed := make([]error, len(names)), make([]*step, len(names)), make([]any, len(names))
+	for i, name := range names {
+		steps[i], listed[i] = &step{script: createScript, queues: []string{name}, now: "0"}, name
 	}
-	s := &step{script: createScript, queues: []string{name}, now: "0"}
-	c := b.newCall(s)
-	b.exec(ctx, []*call{c})
-	s.read(c)
-	switch {
-	case s.err != nil:
-		return notSent(s.err) // what the queue was needed for has not been sent
-	case s.code == codeBusy:
-		return &broker.Error{Queue: name, Err: broker.ErrInvalid, Field: "prefix",
-			Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, "+
-				"or the record was evicted or deleted; see docs/operations.md", baseOf(b.config.Prefix, name))}
+	if len(names) == 0 {
+		return nil
 	}
-	b.repair(ctx, s)
-	return s.err
+	if err := b.enlist(ctx, listed...); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	calls := b.exchange(ctx, steps)
+	for i, s := range steps {
+		s.read(calls[i])
+		switch {
+		case s.err != nil:
+			errs[i] = notSent(s.err) // what the queue was needed for has not been sent
+		case s.code == codeBusy:
+			errs[i] = &broker.Error{Queue: names[i], Err: broker.ErrInvalid, Field: "prefix",
+				Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, "+
+					"or the record was evicted or deleted; see docs/operations.md", baseOf(b.config.Prefix, names[i]))}
+		default:
+			b.repair(s)
+			errs[i] = s.err
+		}
+	}
+	return errs
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew registers a worker or extends its leases. To register takes a small script call for each
-// queue, and then one for each group of queues. From then on one call extends the leases in all
+// Renew registers a worker or extends its leases. To register takes a script call for each group of
+// queues, and one for each queue that has to be made. From then on one call extends the leases in all
 // queues, in a Cluster one for each group. Leases are counted in queues where a call of this
 // process may have changed their number, and once a minute in all. When a queue has ended the
 // worker, the others may have been renewed. §6, §7, §8.
@@ -44,37 +44,16 @@ func (r *renewal) run(ctx context.Context, names []string) error {
 	groups := groupsOf(names)
 	var err error
 	switch {
-	case r.req.Register || r.req.Describe:
+	case all || r.req.Register || r.req.Describe:
 		all = true
-		err = r.describe(ctx, names, groups)
-	case all:
 		err = r.extend(ctx, groups)
 	default:
 		err = r.renewGroups(ctx, groups, changed)
 	}
 	if err == nil && len(r.errs) == 0 && !r.got.Lost {
-		r.members.count(r.req.Worker, names, r.req.Lease, r.got.Held, all)
+		r.members.count(r.req, names, r.got.Held, all)
 	}
 	return err
-}
-
-// describe stores what the worker says of itself in each queue, and lets the groups know it. When a
-// queue had to be made first, the groups are told in a second round trip.
-func (r *renewal) describe(ctx context.Context, names []string, groups [][]string) error {
-	describe, extend := r.registerSteps(names), r.extendSteps(groups, 1)
-	if err := r.Broker.run(ctx, nil, append(describe, extend...)...); err != nil {
-		return err
-	}
-	r.readRegister(describe)
-	if news := r.readExtend(extend); len(news) == 0 || r.got.Lost || len(r.errs) > 0 {
-		return nil
-	}
-	extend = r.extendSteps(groups, 1)
-	if err := r.Broker.run(ctx, nil, extend...); err != nil {
-		return err
-	}
-	r.readExtend(extend)
-	return nil
 }
 
 // renewGroups extends the worker's leases in whole groups, and counts them in some queues.
@@ -114,13 +93,20 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 		}
 	}
 	news = append(news, r.readExtend(extend)...)
-	groups = slices.DeleteFunc(groups, func(names []string) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(news, name) })
-	})
-	if len(groups) == 0 || len(r.errs) > 0 {
+	if groups = with(groups, news); len(groups) == 0 || len(r.errs) > 0 {
 		return nil
 	}
 	return r.extend(ctx, groups)
+}
+
+// with returns the groups that have one of some queues.
+func with(groups [][]string, some []string) (list [][]string) {
+	for _, names := range groups {
+		if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(some, name) }) {
+			list = append(list, names)
+		}
+	}
+	return list
 }
 
 // groupsOf divides queues into those that share a hash tag.
@@ -132,18 +118,20 @@ func groupsOf(names []string) [][]string {
 	return slices.DeleteFunc(of[:], func(names []string) bool { return len(names) == 0 })
 }
 
-// extend extends the worker's leases in all queues of some groups, and counts them. It asks queues
-// that have something to say.
+// extend registers the worker if it has to, extends its leases in all queues of some groups, and
+// counts them. To register, it first makes queues that do not exist. At last it asks queues that have
+// something to say.
 func (r *renewal) extend(ctx context.Context, groups [][]string) error {
-	steps := r.extendSteps(groups, 1)
-	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+	news, err := r.extendAll(ctx, groups)
+	if err == nil && r.req.Register && len(news) > 0 {
+		if err = r.make(ctx, news); err == nil {
+			news, err = r.extendAll(ctx, with(groups, news))
+		}
+	}
+	if err != nil || len(news) == 0 {
 		return err
 	}
-	news := r.readExtend(steps)
-	if len(news) == 0 {
-		return nil
-	}
-	steps = r.registerSteps(news)
+	steps := r.registerSteps(news)
 	if err := r.Broker.run(ctx, nil, steps...); err != nil {
 		return err
 	}
@@ -151,13 +139,45 @@ func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 	return nil
 }
 
+// make makes queues that do not exist. Its callers ask them again, and learn then of what failed.
+func (r *renewal) make(ctx context.Context, names []string) error {
+	steps := make([]*step, len(names))
+	for i, name := range names {
+		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
+		r.queue(name).listed.Store(false) // another process may have removed it
+	}
+	return r.Broker.run(ctx, nil, steps...)
+}
+
+// extendAll returns the queues that have something to say.
+func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []string, err error) {
+	steps := r.extendSteps(groups, 1)
+	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+		return nil, err
+	}
+	return r.readExtend(steps), nil
+}
+
 // extendSteps count leases in queues of some groups and, if all is 1, extend them.
 func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
+	register, info := r.registration()
 	for _, names := range groups {
-		steps = append(steps, &step{script: extendScript, queues: names, now: nowArg(r.req.Now),
-			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease), all, r.members.searchedAll(r.req.Worker, names)}})
+		steps = append(steps, &step{script: extendScript, queues: names, now: nowArg(r.req.Now), args: []any{
+			r.req.Worker, broker.DurationMicros(r.req.Lease), all, register, info, r.members.searchedAll(r.req.Worker, names)}})
 	}
 	return steps
+}
+
+// registration returns 1 if the worker is to be registered, and what it says of itself if that is
+// to be stored.
+func (r *renewal) registration() (register int, info []byte) {
+	if r.req.Register {
+		register = 1
+	}
+	if r.req.Register || r.req.Describe {
+		info = broker.AppendWorkerInfo(nil, &r.req.Info)
+	}
+	return register, info
 }
 
 // readExtend returns the queues that have something to say.
@@ -191,13 +211,7 @@ func (r *renewal) note(now, lapse int64) {
 
 // registerSteps register the worker in each queue, or ask it for all that concerns the worker.
 func (r *renewal) registerSteps(names []string) []*step {
-	register, info := 0, []byte(nil)
-	if r.req.Register {
-		register = 1
-	}
-	if r.req.Register || r.req.Describe {
-		info = broker.AppendWorkerInfo(nil, &r.req.Info)
-	}
+	register, info := r.registration()
 	steps := make([]*step, len(names))
 	for i, name := range names {
 		steps[i] = &step{script: registerScript, queues: []string{name}, create: r.req.Register, now: nowArg(r.req.Now),

@@ -103,6 +103,7 @@ func parseScript(name string) (*script, error) {
 	if body, err = placeConstants(body); err != nil {
 		return nil, fmt.Errorf("script %s: %w", name, err)
 	}
+	body = replaceWords(body, map[string]string{"HAS_BODIES": strconv.FormatBool(s.bodies)})
 	many := strings.Contains(string(header), manyQueues)
 	s.source = s.placeKeys(placeFields(s.placeArgs(body, many)), many)
 	sum := sha1.Sum([]byte(s.source))

@@ -1,31 +1,36 @@
 -- extend: count a worker's leases queue by queue and, where all queues of a group that it serves are
--- given, extend them: from now on renew.lua extends them together.
+-- given, extend them: from now on renew.lua extends them together. It can also register the worker.
 --
--- KEYS   record lease_ends lease_counts workers unreclaimed cancels group_ends group_news
---        (a block for each queue)
--- ARGV   now queues buckets* worker lease all searched
---        (lease: in µs; all: 1 when these are all queues of the worker in one group; searched: as
---        in renew.lua)
+-- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
+--        group_ends group_counts group_news   (a block for each queue)
+-- ARGV   now queues buckets* worker lease all register info searched
+--        (lease: in µs; all: 1 when these are all queues of the worker in one group; register: 1 to
+--        register; info: empty to leave it as it is; searched: as in renew.lua)
 -- Reply  {0, now, when the next leases run out or -1, then per queue: leases held, or -1 where
---        register.lua has to be asked: the worker is not registered there, or has news}
+--        register.lua has to be asked: the worker cannot be registered there, or has news}
 -- @include clock
 -- @include open
 -- @include group
+-- @include join
 
-local worker, till, all = args.worker, int(up + tonumber(args.lease)), args.all == '1'
+local worker, till, all, register = args.worker, int(up + tonumber(args.lease)), args.all == '1', args.register == '1'
 local reply, registered, news, group = {0, now, -1}, true, false, nil
 for i = 1, tonumber(args.queues) do
   local q = open()
   reply[i + 3] = -1
+  local known = not q.refused and redis.call('HEXISTS', q.workers, worker) == 1
+  local new = register and not q.refused and not known and redis.call('HEXISTS', q.ended_workers, worker) == 0
   if q.refused and q.refused[1] == NEWER then
     news = true
-  elseif q.refused or redis.call('HEXISTS', q.workers, worker) == 0 then
+  elseif not known and not new then
     registered = false
   else
     -- A full store refuses a script that begins with anything but a removal.
     if not group then redis.call('ZREM', q.lease_ends, '') end
     group = q
-    if all then redis.call('ZADD', q.lease_ends, till, worker) end
+    if all or new then redis.call('ZADD', q.lease_ends, till, worker) end
+    if new then join(q, worker) end
+    if args.info ~= '' then redis.call('HSET', q.worker_infos, worker, args.info) end
     if redis.call('EXISTS', q.unreclaimed, q.cancels) > 0 then
       news = true
     else

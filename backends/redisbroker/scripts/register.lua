@@ -9,6 +9,7 @@
 -- @include clock
 -- @include open
 -- @include holder
+-- @include join
 
 local q = open()
 if q.refused then return q.refused end
@@ -21,12 +22,8 @@ if new and (not register or redis.call('HEXISTS', q.ended_workers, worker) == 1)
 redis.call('ZREM', q.lease_ends, worker)
 redis.call('ZADD', q.lease_ends, int(up + lease), worker)
 redis.call('ZADD', q.group_ends, 'XX', int(up + lease), worker)
-if register or args.info ~= '' then redis.call('HSET', q.worker_infos, worker, args.info) end
-if new then
-  redis.call('HSET', q.lease_counts, worker, 0)
-  redis.call('HSET', q.workers, worker, '0:')
-  redis.call('HINCRBY', q.group_counts, worker, 1)
-end
+if args.info ~= '' then redis.call('HSET', q.worker_infos, worker, args.info) end
+if new then join(q, worker) end
 
 local reply = {0, now, tonumber(redis.call('HGET', q.lease_counts, worker)), redis.call('EXISTS', q.unreclaimed)}
 if redis.call('HLEN', q.cancels) > 0 then

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // sent counts the keys of the script calls that are sent, by the script's name.
@@ -60,6 +61,38 @@ func (s *sent) take() map[string][]int {
 	return calls
 }
 
+// A worker that registers in many queues takes one call for each group of them, and makes those that do not exist
+// together. Its next renewal counts leases in none.
+func TestRegister_OfManyQueues(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	queues := names("q", 250)
+	prefix := testenv.Name(t)
+	for worker, want := range []map[string]int{{"extend": 2 * queueGroups, "create": len(queues)}, {"extend": queueGroups}} {
+		b := openAs(t, c, Config{Prefix: prefix})
+		count := &sent{}
+		b.store.single.AddHook(count)
+		count.take()
+		req := broker.RenewRequest{Now: at(0), Worker: fmt.Sprint("w", worker), Queues: queues, Lease: time.Minute, Register: true}
+		for n := range 2 {
+			got, err := b.Renew(t.Context(), req)
+			if err != nil || got.Lost || len(got.Held) != len(queues) {
+				t.Fatalf("worker %d, renewal %d: %v, lost: %t, held in %d queues; want no error and %d queues", worker, n, err, got.Lost,
+					len(got.Held), len(queues))
+			}
+			calls := make(map[string]int)
+			for name, keys := range count.take() {
+				calls[name] = len(keys)
+			}
+			if !maps.Equal(calls, want) {
+				t.Errorf("worker %d, renewal %d: calls of scripts: %v, want %v", worker, n, calls, want)
+			}
+			b.members.of[req.Worker].counted = time.Now() // not yet a minute ago
+			req.Register, want = false, map[string]int{"renew": 1}
+		}
+	}
+}
+
 // A renewal of a worker of many queues takes one call with three keys for each group of queues. It also
 // asks those queues in which leases may have changed or which have something to report.
 func TestRenew_OfManyQueues(t *testing.T) {
@@ -92,6 +125,7 @@ func TestRenew_OfManyQueues(t *testing.T) {
 		}
 	}
 	quiet := func() {
+		b.members.of["w"].counted = time.Now()
 		for _, in := range b.members.of["w"].queues {
 			in.changed = time.Time{}
 		}

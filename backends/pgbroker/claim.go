@@ -237,6 +237,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		steps = append(steps, seen.step(c.b))
 	}
 	if err := c.b.call(ctx, steps...); err != nil {
+		c.b.leases.doubt(c.worker)
 		return err
 	}
 	ended := time.Now()

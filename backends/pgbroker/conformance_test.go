@@ -100,7 +100,8 @@ func dump(direct *pgxpool.Pool, schema string) string {
 			queue, id, state, lane, seq, run_at, worker, epoch) from jobs.job
 		union all select format('%s/%s dead', queue, id) from jobs.dead
 		union all select format('%s/%s state %s until %s', queue, id, state, expires_at) from jobs.history
-		union all select format('worker %s in %s: number %s until %s ended %s', id, queue, num, until, ended_at) from jobs.worker
+		union all select format('worker %s in %s: number %s until %s ended %s', id, queue, w.num, until, ended_at)
+			from jobs.worker w left join jobs.pulse p on p.num = w.pulse
 		limit 100`, "jobs.", schema+"."))
 	if err != nil {
 		return err.Error()

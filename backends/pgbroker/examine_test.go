@@ -115,7 +115,7 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 
 		{Name: "rows of a queue that is not there", Want: []string{"row-without-queue old", "row-without-queue old", "row-without-queue old"},
 			Plant: p("insert into jobs.remembered values (999, 'old', 1)",
-				"insert into jobs.worker (until, queue, id, info) values (1, 999, 'old', '')",
+				"insert into jobs.worker (queue, id, info) values (999, 'old', '')",
 				"insert into jobs.unique_key (queue, key, job, mode, token) values (999, 'old', 'x', 0, 1)")},
 		{Name: "verdicts of a worker that is gone", Want: []string{"verdicts-of-unknown-worker 999999"},
 			Plant: p("insert into jobs.settled values (999999, 1, '{}')")},

@@ -69,7 +69,7 @@ func TestPrune_WhatGathersSlowly(t *testing.T) {
 			t.Errorf("%d rows of %s are left when their time is over", n, table)
 		}
 	}
-	f.exec("insert into jobs.worker (until, ended_at, queue, drained, id, info) select 1, $1, id, true, 'gone', '' from jobs.queue",
+	f.exec("insert into jobs.worker (ended_at, queue, drained, id, info) select $1, id, true, 'gone', '' from jobs.queue",
 		ago(25*time.Hour))
 	f.exec("insert into jobs.settled select num, 1, '{}' from jobs.worker where id = 'gone'")
 	if _, err := f.Prune(t.Context(), broker.PruneRequest{Queues: []string{testQueue}, Max: 10}); err != nil {

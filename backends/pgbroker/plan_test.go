@@ -44,7 +44,10 @@ var hot = []struct {
 	{"settle_done", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
 	{"renew", "settings", nil},
-	{"renew_held", "settings", []string{"job_lease", "job_cancel"}},
+	{"renew_pulse", "settings", nil},
+	{"renew_lapse", "settings", nil},
+	{"renew_cancel", "settings", []string{"job_cancel"}},
+	{"renew_held", "settings", []string{"job_lease"}},
 	{"reclaim_end", "settings", nil},
 	{"reclaim", "settings", []string{"job_lease"}},
 	{"reclaim_drained", "settings", []string{"job_lease"}},
@@ -129,8 +132,8 @@ func (f *fixture) checkPlans(when string) {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a place in the order of due times:\n%s", name, when, p.text)
 		}
 	}
-	if p := f.plan(conn, "renew_held", "settings"); p.entered("worker_open", "until IS NOT NULL") != 1 {
-		f.t.Errorf("renew_held.sql, planned on %s, looks at all workers of a queue for the first that runs out:\n%s", when, p.text)
+	if p := f.plan(conn, "renew_lapse", "settings"); p.entered("pulse_until", "until >") != 1 {
+		f.t.Errorf("renew_lapse.sql, planned on %s, looks at all pulses for the first that runs out:\n%s", when, p.text)
 	}
 	if p := f.plan(conn, "queues", "settings"); p.entered("job_due", "run_at >") != 2 {
 		f.t.Errorf("queues.sql, planned on %s, does not begin at a place in the order of due times:\n%s", when, p.text)

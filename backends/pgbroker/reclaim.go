@@ -19,23 +19,28 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	for _, q := range queues {
 		c.shares = append(c.shares, broker.Share{Queue: q, Max: req.Max})
 	}
-	var callers []string
+	var callers, searched []string
 	var got broker.Claimed
 	err := b.call(ctx, b.byIndex(false),
 		b.step("reclaim_end", each(func(r rows) error {
 			var queue string
-			err := r.Scan(&queue)
-			callers = append(callers, queue)
+			var left bool
+			err := r.Scan(&queue, &left)
+			if callers = append(callers, queue); !left {
+				searched = append(searched, queue)
+			}
 			return err
 		}), now.micros, req.Worker, queues),
 		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
 		b.step("reclaim_drained", one(&got.More), queues),
 		c.look(queues, 0, dueFloors{}))
 	if err != nil {
+		b.leases.doubt(req.Worker)
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}
 	c.finish()
 	b.leases.add(req.Worker, len(c.jobs))
+	b.leases.found(req.Worker, searched, c.at)
 	var errs []error
 	for _, q := range queues {
 		state := c.state[q]

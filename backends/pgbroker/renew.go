@@ -3,16 +3,17 @@ package pgbroker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew writes one row for each queue, on a connection of the broker's own, and commits.
-// Then it counts what the worker holds: the leases are extended however long that takes.
-// The leases of a worker that has leased very many jobs are counted once a minute. If the
-// count fails, Held and Cancel are empty and NextLapse is not known. §6, §7, §8.
+// Renew writes one row, on a connection of the broker's own, and commits: the pulse that all queues
+// of the worker follow since this broker registered it, or last renewed other queues or changed what
+// it says of itself; then it wrote a row for each queue. Then it may count what the worker holds: the
+// leases are extended however long that takes. If the count fails, Held is empty. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -22,77 +23,142 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 }
 
 func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Renewed, error) {
-	now, queues := clockOf(req.Now), distinct(req.Queues)
-	var alive int
-	var at int64
-	count := func(r rows) error {
-		alive = 0 // a pulse that was not applied is sent once more
-		return each(func(r rows) error { alive++; return r.Scan(&at) })(r)
+	r := renewal{b: b, req: req, now: clockOf(req.Now), queues: distinct(req.Queues)}
+	if req.Register || req.Describe {
+		b.leases.apart(req.Worker)
 	}
-	lease := now.after(req.Lease)
-	var info []byte
-	if req.Describe {
-		info = broker.AppendWorkerInfo([]byte{}, &req.Info)
-	}
-	steps := []step{b.byIndex(false), b.step("renew", count, now.micros, req.Worker, queues, lease, info)}
-	if req.Register {
-		steps = []step{
-			b.step("register_queue", nil, queues),
-			b.step("renew_register", count, now.micros, req.Worker, queues, lease, broker.AppendWorkerInfo([]byte{}, &req.Info)),
+	pulse, searched := b.leases.pulse(req.Worker, r.queues)
+	if pulse != 0 {
+		steps := append([]step{b.byIndex(false), r.extend(pulse)}, r.news(searched)...)
+		if err := b.pulse.run(ctx, steps...); err != nil {
+			return broker.Renewed{}, err
 		}
 	}
-	if err := b.pulse.run(ctx, steps...); err != nil {
-		return broker.Renewed{}, err
+	if r.alive == 0 {
+		if err := r.follow(ctx); err != nil {
+			return broker.Renewed{}, err
+		}
+		_, searched = b.leases.pulse(req.Worker, r.queues)
+		if err := b.pulse.run(ctx, append([]step{b.byIndex(true)}, r.news(searched)...)...); err != nil {
+			r.got.Cancel, r.got.NextLapse = nil, time.Time{}
+		}
 	}
-	uncounted := broker.Renewed{Now: broker.FromMicros(at), Lost: alive < len(queues)}
-	if uncounted.Lost {
+	r.got.Now, r.got.Lost = broker.FromMicros(r.at), r.alive < len(r.queues)
+	if r.got.Lost {
 		b.leases.forget(req.Worker)
 	}
-	counted := b.leases.count(req.Worker, time.Now())
-	var got broker.Renewed
-	err := b.pulse.run(ctx, b.byIndex(true), b.step("renew_held", func(r rows) error {
-		if got = uncounted; counted {
-			got.Held = make(map[string]int, len(queues))
-		}
-		return each(func(r rows) error { return scanHeld(r, &got) })(r)
-	}, now.micros, req.Worker, queues, counted))
-	if errors.Is(err, broker.ErrNewerForm) {
-		return uncounted, err
-	}
-	if err != nil {
-		return uncounted, nil
-	}
-	for _, q := range queues {
-		if _, known := got.Held[q]; counted && !known {
-			got.Held[q] = 0
+	if r.got.Lost || b.leases.count(req.Worker, r.queues, time.Now()) {
+		if err := r.count(ctx); err != nil {
+			return r.got, err
 		}
 	}
-	return got, nil
+	return r.got, nil
 }
 
-// scanHeld reads a row of renew_held.sql.
-func scanHeld(r rows, got *broker.Renewed) error {
-	var queue string
-	var at int64
-	var layout int
-	var held *int
-	var lapse *int64
-	var ids []string
-	var epochs []int64
-	if err := r.Scan(&queue, &at, &layout, &held, &lapse, &ids, &epochs); err != nil {
-		return err
+// renewal is a call of Renew under way.
+type renewal struct {
+	b      *Broker
+	req    *broker.RenewRequest
+	now    clock
+	queues []string
+
+	at    int64 // the store's time
+	alive int   // queues in which the worker was renewed
+	got   broker.Renewed
+}
+
+// extend extends the leases in all queues, which follow a pulse.
+func (r *renewal) extend(pulse int64) step {
+	return r.b.step("renew_pulse", func(rs rows) error {
+		r.alive = 0 // a call that was not applied is sent once more
+		return each(func(rs rows) error { r.alive = len(r.queues); return rs.Scan(&r.at) })(rs)
+	}, r.now.micros, pulse, r.now.after(r.req.Lease))
+}
+
+// news reads what the worker has to know.
+func (r *renewal) news(searched int64) []step {
+	return []step{
+		r.b.step("renew_lapse", func(rs rows) error {
+			var lapse *int64
+			r.got.NextLapse = time.Time{}
+			err := one(&lapse)(rs)
+			if err == nil && lapse != nil {
+				r.got.NextLapse = broker.FromMicros(*lapse)
+			}
+			return err
+		}, r.now.micros, r.queues, searched),
+		r.b.step("renew_cancel", func(rs rows) error {
+			r.got.Cancel = nil
+			return each(func(rs rows) error {
+				var ref broker.Ref
+				err := rs.Scan(&ref.Queue, &ref.ID, &ref.Epoch)
+				r.got.Cancel = append(r.got.Cancel, ref)
+				return err
+			})(rs)
+		}, r.req.Worker, r.queues),
 	}
-	if layout > knownLayout {
-		return newerLayout(layout)
+}
+
+// followTries is how often a renewal tries to write the rows of all queues while another one of the
+// same worker does, which a worker's process never causes.
+const followTries = 3
+
+// follow registers the worker or extends its leases queue by queue, so that all follow one pulse.
+func (r *renewal) follow(ctx context.Context) error {
+	var info []byte
+	if r.req.Register || r.req.Describe {
+		info = broker.AppendWorkerInfo([]byte{}, &r.req.Info)
 	}
-	if got.Now = broker.FromMicros(at); held != nil {
-		got.Held[queue] = *held
+	r.b.leases.apart(r.req.Worker)
+	for range followTries {
+		var pulse *int64
+		read, args := one(&r.at, &pulse, &r.alive), []any{r.now.micros, r.req.Worker, r.queues, r.now.after(r.req.Lease), info}
+		apart := r.b.step("renew_apart", nil, r.req.Worker)
+		steps := []step{r.b.byIndex(false), apart, r.b.step("renew", read, args...)}
+		if r.req.Register {
+			steps = []step{r.b.step("register_queue", nil, r.queues), apart, r.b.step("renew_register", read, args...)}
+		}
+		if err := r.b.pulse.run(ctx, steps...); err != nil {
+			return err
+		}
+		if pulse != nil {
+			if r.alive == len(r.queues) {
+				r.b.leases.follow(r.req.Worker, r.queues, *pulse)
+			}
+			return nil
+		}
 	}
-	if lapse != nil {
-		got.NextLapse = earlier(got.NextLapse, broker.FromMicros(*lapse))
+	return fmt.Errorf("%w: the worker is renewed by another call at the same time", broker.ErrUnavailable)
+}
+
+// count counts what the worker holds. Its only error is that a newer release wrote a queue.
+func (r *renewal) count(ctx context.Context) error {
+	err := r.b.pulse.run(ctx, r.b.byIndex(true), r.b.step("renew_held", func(rs rows) error {
+		r.got.Held = make(map[string]int, len(r.queues))
+		return each(func(rs rows) error {
+			var queue string
+			var layout, held int
+			if err := rs.Scan(&queue, &layout, &held); err != nil {
+				return err
+			}
+			if layout > knownLayout {
+				return newerLayout(layout)
+			}
+			r.got.Held[queue] = held
+			return nil
+		})(rs)
+	}, r.req.Worker, r.queues))
+	if err != nil {
+		r.got.Held = nil
+		if errors.Is(err, broker.ErrNewerForm) {
+			return err
+		}
+		return nil
 	}
-	for i, id := range ids {
-		got.Cancel = append(got.Cancel, broker.Ref{Queue: queue, ID: id, Epoch: epochs[i]})
+	for _, q := range r.queues {
+		if _, known := r.got.Held[q]; !known {
+			r.got.Held[q] = 0
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 		var held []broker.Job
 		layout := 0
 		err := b.call(ctx, b.byIndex(false), b.step("queue_layout", one(&layout), queues),
-			b.step("retire_meet", nil, now.micros, req.Worker, queues),
+			b.step("renew_apart", nil, req.Worker), b.step("retire_meet", nil, now.micros, req.Worker, queues),
 			b.step("retire_end", nil, now.micros, req.Worker, queues),
 			b.step("retire_held", each(func(r rows) error {
 				j, err := scanLease(r)

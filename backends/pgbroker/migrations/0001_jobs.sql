@@ -249,7 +249,7 @@ create index remembered_until on jobs.remembered (queue, until);
 -- A worker's standing in a queue. Rows of ended workers stay for a day.
 create table jobs.worker (
   num      bigint generated always as identity unique,
-  until    bigint  not null,
+  pulse    bigint,          -- pulse.num; null: ended before it registered
   ended_at bigint,
   queue    int     not null,
   drained  boolean not null default false, -- ended, and holds no lease any more
@@ -257,8 +257,21 @@ create table jobs.worker (
   info     bytea   not null,
   primary key (id, queue)
 ) with (fillfactor = 50);
-create index worker_open  on jobs.worker (queue, until) where not drained; -- each renewal asks who runs out first
-create index worker_ended on jobs.worker (queue, ended_at) where ended_at is not null;
+create index worker_open    on jobs.worker (queue) where not drained;
+create index worker_ended   on jobs.worker (queue, ended_at) where ended_at is not null;
+create index worker_leaving on jobs.worker (queue) where not drained and ended_at is not null; -- each renewal asks whether there is one
+create index worker_pulse   on jobs.worker (pulse) where ended_at is null;
+
+-- Until when the leases of a worker hold in all queues that it renews together. So a renewal writes one row, however
+-- many they are. A pulse that is not intact is not renewed: one of its queues has ended the worker, or follows another.
+create table jobs.pulse (
+  num    bigint generated always as identity primary key,
+  until  bigint  not null,
+  intact boolean not null default true,
+  worker text collate "C" not null
+) with (fillfactor = 50);
+create unique index pulse_intact on jobs.pulse (worker) where intact;
+create index pulse_until on jobs.pulse (until); -- each renewal asks whose runs out first
 
 -- The verdicts of each worker's last settle: ordinal * 16 + state of the
 -- items that applied. A row of its own per number, so that nobody ever scans

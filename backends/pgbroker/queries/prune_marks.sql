@@ -1,4 +1,4 @@
--- prune_marks.sql: remove marks and events that lapsed an hour ago. A mark stays that long so that a call that stalls
+-- prune_marks.sql: remove marks, events and pulses that lapsed an hour ago, but not pulses that workers follow. A mark stays that long so that a call that stalls
 -- between generating its fence and storing the mark finds it, and generates another fence.
 -- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
@@ -7,6 +7,11 @@ with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), events as (
   delete from jobs.event where at <= (extract(epoch from statement_timestamp()) * 1000000)::bigint - 3600000000
+), pulses as (
+  delete from jobs.pulse where num = any (array(
+    select num from jobs.pulse where until <= (select now from clock) - 3600000000
+      and not exists (select from jobs.worker w where w.pulse = pulse.num and w.ended_at is null)
+    order by until limit @limit for update skip locked))
 ), gone as (
   delete from jobs.mark where ctid = any (array(
     select ctid from jobs.mark where until <= (select now from clock) - 3600000000 order by until limit @limit for update skip locked))

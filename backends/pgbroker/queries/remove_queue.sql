@@ -14,13 +14,16 @@ with clock as materialized (
     and not exists (select from jobs.worker w where w.queue = p.id and exists (select from jobs.job j where j.worker = w.num))
     and not exists (select from jobs.dead where queue = p.id)
     and not exists (select from jobs.history where queue = p.id)
-    and not exists (select from jobs.worker where queue = p.id and ended_at is null and until > clock.now)
+    and not exists (select from jobs.worker w join jobs.pulse on pulse.num = w.pulse
+      where w.queue = p.id and w.ended_at is null and pulse.until > clock.now)
 ), leaving as (
   update jobs.queue set leaving = true where not @remove and id = (select id from idle)
 ), removed as materialized (
   select id from idle where @remove
 ), workers as (
-  delete from jobs.worker w using removed r where w.queue = r.id returning w.num
+  delete from jobs.worker w using removed r where w.queue = r.id returning w.num, w.pulse
+), apart as (
+  update jobs.pulse set intact = false where num = any (array(select pulse from workers)) and intact
 ), settled as (
   delete from jobs.settled s using workers where s.worker = workers.num
 ), keys as (

@@ -1,12 +1,17 @@
--- renew_register.sql: register a worker in queues, or renew it where it is alive.
+-- renew_register.sql: register a worker in queues, or renew it where it is alive. They follow a new pulse from now on.
 -- Params: @now µs|null, @worker, @queues, @lease µs, @info broker.AppendWorkerInfo
--- Returns: one row per queue where it is alive: now
--- Called by: (*Broker).Renew
+-- Returns: one row: now, number of the pulse|null when another renewal of the worker is under way, in how many queues it is alive
+-- Called by: (*Broker).Renew, in one transaction after renew_apart.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), pulse as (
+  insert into jobs.pulse (worker, until) select @worker, now + @lease from clock
+  on conflict (worker) where intact do nothing returning num
+), followed as (
+  insert into jobs.worker as w (queue, id, pulse, info)
+  select q.id, @worker, pulse.num, @info from pulse, jobs.queue q where q.name = any (@queues::text[]) and q.layout <= 1
+    and not q.leaving order by q.id
+  on conflict (id, queue) do update set pulse = excluded.pulse, info = excluded.info where w.ended_at is null
+  returning 1
 )
-insert into jobs.worker as w (queue, id, until, info)
-select q.id, @worker, clock.now + @lease, @info from clock, jobs.queue q where q.name = any (@queues::text[]) and q.layout <= 1
-  and not q.leaving order by q.id
-on conflict (id, queue) do update set until = excluded.until, info = excluded.info where w.ended_at is null
-returning (select now from clock)
+select (select now from clock), (select num from pulse), (select count(*) from followed)

@@ -122,7 +122,7 @@ func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 func (w *waker) begin(listener int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.listener, w.entered = listener, make(map[string]bool)
+	w.listener, w.entered, w.calls = listener, make(map[string]bool), make(map[string]uint64)
 }
 
 // forget has claims register again as waiting for queues, which may have been removed and made
@@ -132,6 +132,7 @@ func (w *waker) forget(queues ...string) {
 	defer w.mu.Unlock()
 	for _, q := range queues {
 		delete(w.entered, q)
+		delete(w.calls, q)
 	}
 }
 

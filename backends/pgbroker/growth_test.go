@@ -69,6 +69,10 @@ func TestPrune_WhatGathersSlowly(t *testing.T) {
 			t.Errorf("%d rows of %s are left when their time is over", n, table)
 		}
 	}
+	f.exec("insert into jobs.pulse (until, intact, worker) values ($1, false, 'gone'), ($2, false, 'gone')", ago(70*time.Minute),
+		ago(50*time.Minute))
+	f.exec("with p as (insert into jobs.pulse (until, worker) values ($1, 'kept') returning num) "+
+		"insert into jobs.worker (queue, id, info, pulse) select q.id, 'kept', '', p.num from p, jobs.queue q", ago(70*time.Minute))
 	f.exec("insert into jobs.worker (ended_at, queue, drained, id, info) select $1, id, true, 'gone', '' from jobs.queue",
 		ago(25*time.Hour))
 	f.exec("insert into jobs.settled select num, 1, '{}' from jobs.worker where id = 'gone'")
@@ -77,5 +81,10 @@ func TestPrune_WhatGathersSlowly(t *testing.T) {
 	}
 	if n := f.ask("select count(*) from jobs.worker where id = 'gone'") + f.ask("select count(*) from jobs.settled"); n != 0 {
 		t.Errorf("%d rows are left of a worker that ended over a day ago", n)
+	}
+	if gone, kept := f.ask("select count(*) from jobs.pulse where worker = 'gone'"),
+		f.ask("select count(*) from jobs.pulse where worker = 'kept'"); gone != 1 || kept != 1 {
+		t.Errorf("%d pulses are left that no worker follows, and %d that one does; want the one that lapsed within the hour, and the other",
+			gone, kept)
 	}
 }

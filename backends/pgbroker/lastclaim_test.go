@@ -138,12 +138,55 @@ func TestLastClaim_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing
 	}
 
 	w.last.mu.Lock()
-	w.last.last.at = w.last.last.at.Add(-pollListening)
+	w.last.last.at = w.last.last.at.Add(-2 * pollListening)
 	w.last.mu.Unlock()
 	at = looked()
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("d")) })
 	w.take("d", w.claim(time.Minute))
 	if looked() == at {
-		t.Errorf("a queue that was looked at %v ago was not looked at again", pollListening)
+		t.Errorf("a queue that was looked at %v ago was not looked at again", 2*pollListening)
+	}
+}
+
+// A claim that waits for many queues, in whatever order, asks only those for which it is woken. What came
+// meanwhile to another queue without a wake-up, as after a process died, it finds by its next look.
+func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
+	t.Parallel()
+	w := newWaiting(t)
+	queues := []string{"q", "r"}
+	_, err := w.other.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: queues, Lease: time.Minute, Register: true})
+	w.other.check(err)
+	w.other.check(w.enterWaiters(t.Context(), queues))
+	request := func(wait time.Duration, names ...string) broker.ClaimRequest {
+		req := broker.ClaimRequest{Worker: "w", Max: 10, Wait: wait}
+		for _, name := range names {
+			req.Queues = append(req.Queues, broker.Share{Queue: name, Max: 5})
+		}
+		return req
+	}
+	claim := func(req broker.ClaimRequest) broker.Claimed {
+		t.Helper()
+		got, err := w.Claim(t.Context(), req)
+		w.other.check(err)
+		return got
+	}
+	claim(request(0, "q", "r", "q"))
+	quiet := job("quiet")
+	quiet.Queue = "r"
+	w.other.accept(w.other, quiet)
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("calls")) })
+	eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, 0); return len(some) > 0 })
+	w.waker.mu.Lock()
+	w.waker.calls["r"] = 0 // as if it had been lost
+	w.waker.mu.Unlock()
+
+	w.poll = time.Hour
+	w.take("calls", claim(request(time.Minute, "r", "q")))
+	w.last.mu.Lock()
+	w.last.last.at = w.last.last.at.Add(-3 * w.poll)
+	w.last.mu.Unlock()
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
+	if got := claim(request(time.Minute, "q", "r")); len(got.Jobs) != 2 {
+		t.Errorf("a claim long after the last look at all queues took %d jobs, want that of the queue that called and the other", len(got.Jobs))
 	}
 }

@@ -44,11 +44,16 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		var known *lastLook
 		pending := false
 		if woken && awaited {
-			known, pending = b.last.tell(req, b.waker.sofar())
+			known, pending = b.last.tell(req, queues, b.waker, b.pollPause())
 		}
-		if known == nil || pending {
-			got, err = b.claimFor(ctx, req, known)
-		} else {
+		switch {
+		case known == nil:
+			got, err = b.claimFor(ctx, req, nil)
+		case pending:
+			some := *req
+			some.Queues, looked = known.called, known.at
+			got, err = b.claimFor(ctx, &some, known)
+		default:
 			got.Now, got.NextDue, looked = known.time(), known.due, known.at
 		}
 		if err != nil {

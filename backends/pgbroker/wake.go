@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // waker tells waiting claims that jobs became claimable: a claim of this process at
@@ -21,6 +23,7 @@ type waker struct {
 	mu       sync.Mutex
 	waiters  map[string][]*waiter
 	heard    news
+	calls    map[string]uint64 // heard.all at the last wake-up for each queue that is awaited
 	windows  map[string]*window
 	duties   map[string]*duty
 	listener int32           // number of this process's listener, 0 while there is none
@@ -101,7 +104,7 @@ type waiter struct {
 }
 
 func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)) *waker {
-	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), duties: make(map[string]*duty),
+	return &waker{waiters: make(map[string][]*waiter), calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*duty),
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 
@@ -233,6 +236,9 @@ func (w *waker) wakeLocked(queue string, pending bool) bool {
 	if w.heard.all++; !pending {
 		w.heard.other++
 	}
+	if w.entered[queue] || len(w.waiters[queue]) > 0 {
+		w.calls[queue] = w.heard.all
+	}
 	for _, p := range w.waiters[queue] {
 		p.signal()
 	}
@@ -244,6 +250,18 @@ func (w *waker) sofar() news {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.heard
+}
+
+// calledSince returns the queues for which wake-ups came since some number of them, and counts the wake-ups so far.
+func (w *waker) calledSince(queues []broker.Share, since uint64) (some []broker.Share, heard news) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range queues {
+		if w.calls[s.Queue] > since {
+			some = append(some, s)
+		}
+	}
+	return some, w.heard
 }
 
 // wakeAll wakes every waiter: notifications may have been missed.

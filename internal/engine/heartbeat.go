@@ -53,10 +53,12 @@ func (s *Server) heartbeat(ctx context.Context) {
 
 // The timeout of an attempt to register. It doubles with each attempt: a connection
 // over a slow link may take five round trips of 2 s, while the first attempts should
-// soon notice a dead connection.
+// soon notice a dead connection. A store may write a row for each queue while a whole
+// fleet registers: if attempts were given up then, they would load it without end.
 const (
-	minRegister = time.Second
-	maxRegister = 10 * time.Second
+	minRegister   = time.Second
+	registerQueue = 5 * time.Millisecond
+	maxRegister   = 10 * time.Second
 )
 
 // register makes w known to the store. It tries until that works, and returns false
@@ -188,7 +190,8 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	timeout := serverCallTimeout
 	if register != nil {
 		req.Register, req.Info = true, *register
-		timeout = sleep.Doubled(max(min(s.opts.Lease/5, timeout), minRegister), s.unregistered.failures, maxRegister)
+		least := max(min(s.opts.Lease/5, timeout), minRegister) + registerQueue*time.Duration(len(s.names))
+		timeout = sleep.Doubled(least, s.unregistered.failures, maxRegister)
 	} else if left := s.opts.Lease - time.Since(w.renewed); left > 0 {
 		timeout = min(timeout, max(left/2, s.opts.Lease/5), left) // so that there is time for further attempts
 	} // else the process was suspended for a lease, and may still be in time

@@ -9,8 +9,10 @@ with clock as materialized (
   on conflict (worker) where intact do nothing returning num
 ), followed as (
   insert into jobs.worker as w (queue, id, pulse, info)
-  select q.id, @worker, pulse.num, @info from pulse, jobs.queue q where q.name = any (@queues::text[]) and q.layout <= 1
-    and not q.leaving order by q.id
+  select q.id, @worker, pulse.num, @info
+  from pulse cross join unnest(@queues::text[]) as n(name)
+  cross join lateral (select id from jobs.queue where name = n.name and layout <= 1 and not leaving limit 1) q
+  order by q.id
   on conflict (id, queue) do update set pulse = excluded.pulse, info = excluded.info where w.ended_at is null
   returning 1
 )

@@ -1,0 +1,121 @@
+package pgbroker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A renewal writes one row and counts nothing, however many queues an idle worker serves.
+func TestRenew_OfManyQueuesWritesOneRow(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	var queues []string
+	for i := range 100 {
+		queues = append(queues, fmt.Sprintf("many%03d", i))
+	}
+	req := broker.RenewRequest{Worker: "m", Queues: queues, Lease: time.Minute, Register: true}
+	renewed := func(how string, want ...string) {
+		t.Helper()
+		sent.take()
+		got, err := f.Renew(t.Context(), req)
+		f.ok(err)
+		if got.Lost || got.Now.IsZero() || got.NextLapse.IsZero() {
+			t.Fatalf("the renewal %s says %+v, want a live worker, the time and when leases run out", how, got)
+		}
+		_, all := sent.take()
+		var ran []string
+		for _, s := range all {
+			for _, name := range []string{"register_queue", "renew_apart", "renew_register", "renew", "renew_pulse", "renew_held"} {
+				if s.SQL == f.statement(name) {
+					ran = append(ran, name)
+				}
+			}
+		}
+		if fmt.Sprint(ran) != fmt.Sprint(want) {
+			t.Errorf("the renewal %s ran %v, want %v", how, ran, want)
+		}
+	}
+	renewed("that registers", "register_queue", "renew_apart", "renew_register", "renew_held")
+	req.Register = false
+	renewed("after it", "renew_pulse")
+	req.Queues = queues[:99]
+	renewed("of other queues", "renew_apart", "renew")
+	renewed("of these again", "renew_pulse")
+}
+
+// Who renews a worker by a pulse that not all of its queues follow any more extends all of them, or
+// learns that the worker has ended.
+func TestRenew_APulseThatOthersChanged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
+	f.ok(err)
+	defer other.Close()
+	now := time.Now().Truncate(time.Microsecond)
+	renew := func(b broker.Broker, lease time.Duration, register bool, queues ...string) broker.Renewed {
+		t.Helper()
+		got, err := b.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: "w2", Queues: queues, Lease: lease, Register: register})
+		f.ok(err)
+		return got
+	}
+	until := func(queue string) time.Duration {
+		t.Helper()
+		return time.Duration(f.ask(`select p.until - $1 from jobs.worker w join jobs.pulse p on p.num = w.pulse join jobs.queue q on q.id = w.queue
+			where w.id = 'w2' and q.name = $2`, now.UnixMicro(), queue)) * time.Microsecond
+	}
+	renew(f, time.Minute, true, "a", "b")
+	renew(f, time.Minute, false, "a", "b")
+	renew(other, time.Hour, false, "a")
+	if a, b := until("a"), until("b"); a != time.Hour || b != time.Minute {
+		t.Errorf("a renewal of one queue extends the leases of both to %v and %v, want %v and %v", a, b, time.Hour, time.Minute)
+	}
+	renew(f, 2*time.Hour, false, "a", "b")
+	if a, b := until("a"), until("b"); a != 2*time.Hour || b != 2*time.Hour {
+		t.Errorf("a renewal after that of another process extends the leases to %v and %v, want both to %v", a, b, 2*time.Hour)
+	}
+	_, err = other.Retire(t.Context(), broker.RetireRequest{Now: now, Worker: "w2", Queues: []string{"b"}})
+	f.ok(err)
+	for range 2 {
+		if got := renew(f, time.Hour, false, "a", "b"); !got.Lost {
+			t.Error("a worker that one queue has ended is not told so")
+		}
+	}
+}
+
+// Two processes that register one ID at the same moment, which happens by mistake only, agree in the end.
+func TestRenew_TwoRegisterAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
+	f.ok(err)
+	defer other.Close()
+	errs := make(chan error)
+	for i, b := range []broker.Broker{f, other} {
+		go func() {
+			for n := range 20 {
+				got, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "twice", Queues: []string{"a", "b"}, Lease: time.Hour,
+					Register: n%2 == i})
+				if err == nil && got.Lost && n > 1 {
+					err = fmt.Errorf("renewal %d: the worker is lost", n)
+				}
+				if err != nil && !strings.Contains(err.Error(), "at the same time") {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range 2 {
+		f.ok(<-errs)
+	}
+	if n := f.ask("select count(distinct pulse) from jobs.worker where id = 'twice'"); n != 1 {
+		t.Errorf("the queues of a worker follow %d pulses, want the same", n)
+	}
+}

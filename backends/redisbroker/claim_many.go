@@ -25,6 +25,7 @@ type round struct {
 	many   bool
 	looks  int    // the step of the look that this round is, 1 or 2; 0 if it asks queues
 	looked bool   // a look has ended
+	alive  bool   // a look has seen that the worker is alive in the first queue
 	idle   []bool // by index in claim.queues: the queue has nothing
 	asked  []bool // by index in claim.queues: the queue was asked
 	least  int    // how many queues a round asks even if fewer may fill the claim
@@ -37,11 +38,21 @@ type round struct {
 	places [][]int // by step: its queues
 }
 
-// view is a look at the queues of one group: the time, the hints about each, and their tokens.
+// view is a look at the queues of one group: the time, the hints about each, and their tokens; and, of
+// the first group, whether the worker is alive in its first queue.
 type view struct {
 	places      []int
 	time, hints *step
+	alive       *step
 	tokens      []*step
+}
+
+func (v *view) steps() []*step {
+	steps := append([]*step{v.time, v.hints}, v.tokens...)
+	if v.alive != nil {
+		steps = append(steps, v.alive)
+	}
+	return steps
 }
 
 func (t *round) init(queues int, many, plenty bool) {
@@ -95,8 +106,11 @@ func (c *claim) look(b *Broker) {
 			last := v.tokens[len(v.tokens)-1]
 			last.plain = append(last.plain, q.key("t"))
 		}
+		if places[0] == c.queueOf[0] {
+			v.alive = &step{plain: []any{"hexists", first.key("s"), c.request.worker}, node: first}
+		}
 		t.views = append(t.views, v)
-		t.steps = append(append(t.steps, v.time, v.hints), v.tokens...)
+		t.steps = append(t.steps, v.steps()...)
 	}
 }
 
@@ -204,8 +218,8 @@ func (c *claim) readNext(b *Broker) bool {
 }
 
 // readLook reads which queues have to be asked. It reports whether the look is over, with no tokens
-// left to read one by one. The first queue is always asked, to learn whether the worker is alive; if
-// the look failed, all are.
+// left to read one by one. The first queue is asked unless the look has shown that the worker is alive
+// there; if the look failed, all are.
 func (c *claim) readLook(b *Broker) bool {
 	t := &c.round
 	if t.looks == 2 {
@@ -225,7 +239,7 @@ func (c *claim) readLook(b *Broker) bool {
 		}
 	}
 	b.plenty.Store(2*busy >= len(c.queues))
-	if first := c.queueOf[0]; !t.asked[first] {
+	if first := c.queueOf[0]; !t.asked[first] && !t.alive {
 		t.idle[first] = false
 	}
 	return true
@@ -242,13 +256,15 @@ func (c *claim) readViews() (unsure []int) {
 		if clock, ok := v.time.reply[0].([]any); ok && len(clock) == 2 && c.request.now.IsZero() {
 			now = numeral(clock[0])*1_000_000 + numeral(clock[1])
 		}
+		c.at = max(c.at, now)
+		c.round.alive = c.round.alive || v.alive != nil && number(v.alive.reply[0]) == 1
 		unsure = append(unsure, c.readHints(&v, now)...)
 	}
 	return unsure
 }
 
 func (v *view) failed() bool {
-	for _, s := range append([]*step{v.time, v.hints}, v.tokens...) {
+	for _, s := range v.steps() {
 		if s.err != nil || len(s.reply) == 0 {
 			return true
 		}

@@ -73,8 +73,9 @@ func TestRegister_OfManyQueues(t *testing.T) {
 		count := &sent{}
 		b.store.single.AddHook(count)
 		count.take()
-		req := broker.RenewRequest{Now: at(0), Worker: fmt.Sprint("w", worker), Queues: queues, Lease: time.Minute, Register: true}
+		req := broker.RenewRequest{Worker: fmt.Sprint("w", worker), Queues: queues, Lease: time.Minute, Register: true}
 		for n := range 2 {
+			req.Now = at(n)
 			got, err := b.Renew(t.Context(), req)
 			if err != nil || got.Lost || len(got.Held) != len(queues) {
 				t.Fatalf("worker %d, renewal %d: %v, lost: %t, held in %d queues; want no error and %d queues", worker, n, err, got.Lost,

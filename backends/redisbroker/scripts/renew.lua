@@ -18,8 +18,7 @@ for i = 1, tonumber(args.queues) do
   -- A full store refuses a script that begins with anything but a removal.
   if i == 1 then redis.call('ZREM', q.group_ends, '') end
   reply[i + 2] = -1
-  if redis.call('SISMEMBER', q.group_news, worker) == 0 and redis.call('ZSCORE', q.group_ends, worker) then
-    redis.call('ZADD', q.group_ends, till, worker)
+  if redis.call('SISMEMBER', q.group_news, worker) == 0 and redis.call('ZADD', q.group_ends, 'XX', 'CH', till, worker) == 1 then
     reply[i + 2] = next_lapse(q, ARGV[first.searched + i - 1])
   end
 end

@@ -76,7 +76,7 @@
 // queue. So a worker notices that the answer to a claim was lost; it then lists its leases
 // (Query.Worker) and releases those that it does not know. A backend for which counting is
 // expensive, or that failed to count, may leave Held nil, which says nothing; it counts a
-// worker's leases at least once a minute. When a caller abandons a claim that still waits,
+// worker's leases at least every three minutes. When a caller abandons a claim that still waits,
 // no lease is left behind.
 //
 // §8 Running out. A worker's leases hold until its last Renew plus its Lease: before that

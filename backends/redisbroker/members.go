@@ -9,10 +9,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// countEvery is how often the leases of a worker are counted in all its queues (§7). After a call
-// that may have changed their number in a queue, every renewal counts them there for as long: a
-// call whose answer was lost may still take effect.
-const countEvery = time.Minute
+const (
+	// countLate is how long after a call that may have changed the number of leases in a queue every
+	// renewal counts them there: a call whose answer was lost may still take effect.
+	countLate = time.Minute
+
+	// countAll is how often the leases of a worker are counted in all its queues (§7). It finds what no
+	// call of this process can have changed. In a hundred queues it takes 3 ms of the server.
+	countAll = 3 * time.Minute
+)
 
 // fewCounted is how many queues of a new worker every renewal counts in the first minute, in which an
 // earlier call under its ID may still take effect. A worker that serves more counts these leases
@@ -84,7 +89,7 @@ func (ms *members) toCount(worker string, names []string, lease time.Duration) (
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	m := ms.of[worker]
-	if m == nil || m.lease != lease || len(m.queues) != len(names) || time.Since(m.counted) >= countEvery {
+	if m == nil || m.lease != lease || len(m.queues) != len(names) || time.Since(m.counted) >= countAll {
 		return names, true
 	}
 	for _, name := range names {
@@ -92,7 +97,7 @@ func (ms *members) toCount(worker string, names []string, lease time.Duration) (
 		if in == nil {
 			return names, true
 		}
-		if time.Since(in.changed) < countEvery {
+		if time.Since(in.changed) < countLate {
 			some = append(some, name)
 		}
 	}
@@ -137,7 +142,7 @@ func (ms *members) count(req *broker.RenewRequest, names []string, held map[stri
 	if all {
 		m.counted, m.lease = now, lease
 		if req.Register {
-			m.counted = now.Add(-rand.N(countEvery))
+			m.counted = now.Add(-rand.N(countAll))
 		}
 		before := m.queues
 		m.queues = make(map[string]*membership, len(names))

@@ -11,7 +11,7 @@ import (
 // Renew registers a worker or extends its leases. To register takes a script call for each group of
 // queues, and one for each queue that has to be made. From then on one call extends the leases in all
 // queues, in a Cluster one for each group. Leases are counted in queues where a call of this
-// process may have changed their number, and once a minute in all. When a queue has ended the
+// process may have changed their number, and every three minutes in all. When a queue has ended the
 // worker, the others may have been renewed. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := req.Check(); err != nil {

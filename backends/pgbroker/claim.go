@@ -40,8 +40,8 @@ type claimed struct {
 // claim makes one claim, of pending jobs only if known has the rest about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (got claimed, err error) {
 	heard := b.waker.sofar()
-	if known != nil {
-		heard = known.heard
+	if known != nil && len(known.called) < len(known.all) {
+		heard = known.heard // others may have called since
 	}
 	var duties map[string]*duty
 	if req.Max > 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -39,10 +38,7 @@ type claimed struct {
 
 // claim makes one claim, of pending jobs only if known has the rest about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (got claimed, err error) {
-	heard := b.waker.sofar()
-	if known != nil && len(known.called) < len(known.all) {
-		heard = known.heard // others may have called since
-	}
+	heard := known.begin(b.waker)
 	var duties map[string]*duty
 	if req.Max > 0 {
 		duties = b.waker.assume(req.Queues)
@@ -398,7 +394,3 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 
 // knownLayout is the newest layout of a queue's rows that this program serves.
 const knownLayout = 1
-
-func newerLayout(layout int) error {
-	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update it", broker.ErrNewerForm, layout, knownLayout)
-}

@@ -69,3 +69,7 @@ func sqlState(err error) string {
 	}
 	return ""
 }
+
+func newerLayout(layout int) error {
+	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update it", broker.ErrNewerForm, layout, knownLayout)
+}

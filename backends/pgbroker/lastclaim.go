@@ -74,3 +74,12 @@ func (s *lastLook) isDue() bool { return !s.due.IsZero() && !s.due.After(s.time(
 
 // time returns the store's time, now.
 func (s *lastLook) time() time.Time { return s.now.Add(time.Since(s.at)) }
+
+// begin counts the wake-ups that a claim which begins now accounts for: other queues than it asks may
+// have called since it was chosen which.
+func (l *lastLook) begin(w *waker) news {
+	if l != nil && len(l.called) < len(l.all) {
+		return l.heard
+	}
+	return w.sofar()
+}

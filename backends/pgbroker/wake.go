@@ -104,7 +104,8 @@ type waiter struct {
 }
 
 func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)) *waker {
-	return &waker{waiters: make(map[string][]*waiter), calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*duty),
+	return &waker{waiters: make(map[string][]*waiter),
+		calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*duty),
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 

@@ -169,6 +169,7 @@ func (p *producer) traffic(t *testing.T) (stop func()) {
 			mail("fine", jobs.WithQueue("critical"), jobs.WithDelay(200*time.Millisecond))
 			mail("fine", jobs.WithIdempotencyKey("once"))
 			mail("fine", jobs.WithUniqueKey("one at a time"), jobs.WithUniqueWindow(time.Hour))
+			_ = p.burst(ctx) // more than the workers have slots for: the next claim follows at once
 			mail("nobody")
 			mail("busy", jobs.WithMaxRetries(1), jobs.WithBackoff(jobs.Backoff{Kind: jobs.BackoffConstant, Base: time.Millisecond}))
 			_, _ = p.client.Enqueue(ctx, jobs.NewTask("image:resize", []byte(`{"source":"in.png","target":"out.png","width":8,"height":8}`)))
@@ -180,6 +181,19 @@ func (p *producer) traffic(t *testing.T) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// burst enqueues mails together.
+func (p *producer) burst(ctx context.Context) error {
+	tasks := make([]*jobs.Task, 50)
+	for i := range tasks {
+		var err error
+		if tasks[i], err = mailTask.Task(mailTo("fine")); err != nil {
+			return err
+		}
+	}
+	_, err := p.client.EnqueueMany(ctx, tasks)
+	return err
 }
 
 // dead returns the number of dead jobs in all queues.

@@ -25,8 +25,8 @@ type Config struct {
 	// PollOnly makes the broker depend on nothing that a connection keeps from
 	// one transaction to the next: no LISTEN, no prepared statements. It is for
 	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
-	// every 10 ms while there is work, backing off to a second, watchers to 250 ms.
-	// With Listen they do not.
+	// every 10 ms while there is work, backing off to a second, watchers to 250 ms. More
+	// than four workers of a queue share four polls a second. With Listen they do not poll.
 	PollOnly bool
 
 	// Listen is the URL of the same database, or its keywords and values, for the one
@@ -55,6 +55,8 @@ type Broker struct {
 	due      dueTimes
 	dues     duewatch.Watch
 	pause    atomic.Int64 // of the next look without notifications, in nanoseconds
+	pollers  atomic.Int64 // workers that serve the queue which the fewest serve, if this broker never listens
+	counted  atomic.Int64 // when they were counted, Unix time in nanoseconds
 	rounds   rounds
 	flows    flows
 	leases   leases

@@ -69,8 +69,8 @@ func TestPrune_WhatGathersSlowly(t *testing.T) {
 			t.Errorf("%d rows of %s are left when their time is over", n, table)
 		}
 	}
-	f.exec("insert into jobs.pulse (until, intact, worker) values ($1, false, 'gone'), ($2, false, 'gone')", ago(70*time.Minute),
-		ago(50*time.Minute))
+	f.exec("insert into jobs.pulse (until, intact, worker) values ($1, false, 'gone'), ($2, false, 'gone')", ago(time.Second),
+		ago(-time.Hour))
 	f.exec("with p as (insert into jobs.pulse (until, worker) values ($1, 'kept') returning num) "+
 		"insert into jobs.worker (queue, id, info, pulse) select q.id, 'kept', '', p.num from p, jobs.queue q", ago(70*time.Minute))
 	f.exec("insert into jobs.worker (ended_at, queue, drained, id, info) select $1, id, true, 'gone', '' from jobs.queue",
@@ -84,7 +84,7 @@ func TestPrune_WhatGathersSlowly(t *testing.T) {
 	}
 	if gone, kept := f.ask("select count(*) from jobs.pulse where worker = 'gone'"),
 		f.ask("select count(*) from jobs.pulse where worker = 'kept'"); gone != 1 || kept != 1 {
-		t.Errorf("%d pulses are left that no worker follows, and %d that one does; want the one that lapsed within the hour, and the other",
+		t.Errorf("%d pulses are left that no worker follows, and %d that one does; want the one that has not run out, and the other",
 			gone, kept)
 	}
 }

@@ -31,6 +31,7 @@ type lastLook struct {
 
 	all, called []broker.Share // the queues, and those that may have pending jobs now
 	heard       news           // when these were listed
+	quiet       bool           // nothing was heard since
 }
 
 // note remembers a claim, in place of the one before. Known is what a claim of pending
@@ -65,7 +66,7 @@ func (l *lastClaim) tell(req *broker.ClaimRequest, queues []string, w *waker, mo
 	if pending = len(called) > 0; pending && (time.Since(known.at) > most || known.isDue()) {
 		return nil, false
 	}
-	known.all, known.called, known.heard = req.Queues, called, heard
+	known.all, known.called, known.heard, known.quiet = req.Queues, called, heard, heard == l.heard
 	return known, pending
 }
 

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,5 +28,39 @@ func TestPoll_AnIdleProcessLooksLessOften(t *testing.T) {
 	eventually(t, "that the job is claimed", func() bool { return len(claim()) == 1 })
 	if pause := time.Duration(f.pause.Load()); pause != 0 {
 		t.Errorf("after a job the next pause is %v, want the first", pause)
+	}
+}
+
+// Of a fleet that is not notified, each process looks the less often the more workers serve its queues, also
+// from one claim to the next. What it enqueues itself it finds at once.
+func TestPoll_AFleetSharesItsLooks(t *testing.T) {
+	t.Parallel()
+	f := openAs(t, Config{PollOnly: true})
+	for n := range 4 * pollShare {
+		f.worker(strconv.Itoa(n))
+	}
+	f.counted.Store(0) // as after a minute
+	f.worker("w")
+	if got, want := f.pollLongest(), (4*pollShare+1)*pollLast/pollShare; got != want {
+		t.Fatalf("the longest pause of one of %d workers is %v, want %v", 4*pollShare+1, got, want)
+	}
+	claim := func() []broker.Job {
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 2, Wait: 20 * time.Millisecond,
+			Queues: []broker.Share{{Queue: "q", Max: 2}}})
+		f.check(err)
+		return got.Jobs
+	}
+	f.pause.Store(int64(time.Hour))
+	claim()
+	before := f.pool.Stat().AcquireCount()
+	for range 5 {
+		claim()
+	}
+	if n := f.pool.Stat().AcquireCount() - before; n != 0 {
+		t.Errorf("claims within the pause used a connection %d times, want none", n)
+	}
+	f.accept(f, job("a"))
+	if got := claim(); len(got) != 1 {
+		t.Errorf("a claim after an enqueue of its own process took %d jobs, want 1", len(got))
 	}
 }

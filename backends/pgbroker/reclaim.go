@@ -20,12 +20,13 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		c.shares = append(c.shares, broker.Share{Queue: q, Max: req.Max})
 	}
 	var callers, searched []string
+	var at int64 // when leases that had run out were looked for
 	var got broker.Claimed
 	err := b.call(ctx, b.byIndex(false),
 		b.step("reclaim_end", each(func(r rows) error {
 			var queue string
 			var left bool
-			err := r.Scan(&queue, &left)
+			err := r.Scan(&queue, &at, &left)
 			if callers = append(callers, queue); !left {
 				searched = append(searched, queue)
 			}
@@ -40,7 +41,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	}
 	c.finish()
 	b.leases.add(req.Worker, len(c.jobs))
-	b.leases.found(req.Worker, searched, c.at)
+	b.leases.found(req.Worker, searched, at)
 	var errs []error
 	for _, q := range queues {
 		state := c.state[q]

@@ -47,6 +47,7 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 	if r.got.Lost {
 		b.leases.forget(req.Worker)
 	}
+	r.countPollers(ctx)
 	if r.got.Lost || b.leases.count(req.Worker, r.queues, time.Now()) {
 		if err := r.count(ctx); err != nil {
 			return r.got, err
@@ -129,6 +130,19 @@ func (r *renewal) follow(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%w: the worker is renewed by another call at the same time", broker.ErrUnavailable)
+}
+
+// countPollers counts, once a minute, the workers with which this one shares its looks, if this broker
+// never listens. If that fails, the last count holds.
+func (r *renewal) countPollers(ctx context.Context) {
+	now, last := time.Now().UnixNano(), r.b.counted.Load()
+	if !r.b.polls() || time.Duration(now-last) < time.Minute || !r.b.counted.CompareAndSwap(last, now) {
+		return
+	}
+	n := 0
+	if r.b.pulse.run(ctx, r.b.byIndex(true), r.b.step("poll_peers", one(&n), r.queues, mostPeers)) == nil {
+		r.b.pollers.Store(int64(n))
+	}
 }
 
 // count counts what the worker holds. Its only error is that a newer release wrote a queue.

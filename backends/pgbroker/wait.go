@@ -17,6 +17,15 @@ const (
 	pollListening = 3 * time.Second
 )
 
+// pollShare is how many looks a second the processes that never listen make together for a queue, beyond
+// which each looks less often.
+const pollShare = 4
+
+// pollLongest returns the longest pause between the looks of a process that gets no notifications.
+func (b *Broker) pollLongest() time.Duration {
+	return max(pollLast, time.Duration(b.pollers.Load())*pollLast/pollShare)
+}
+
 // lookTime bounds a look whose caller has gone.
 const lookTime = 10 * time.Second
 
@@ -36,6 +45,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pause, woken, passes, entered := time.Duration(b.pause.Load()), true, 0, false
+	fleet := b.pollLongest() > pollLast
 	for {
 		listening, looked := b.listen(), time.Now()
 		awaited := listening && b.waker.known(queues) // others wake this process
@@ -43,8 +53,11 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		var err error
 		var known *lastLook
 		pending := false
-		if woken && awaited {
+		if woken && (awaited || fleet && b.polls()) {
 			known, pending = b.last.tell(req, queues, b.waker, b.pollPause())
+			if known != nil && !awaited && (!known.quiet || time.Since(known.at) >= pause) {
+				known, pending = nil, false
+			}
 		}
 		switch {
 		case known == nil:
@@ -74,8 +87,13 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 			listening = false
 		}
 		wait := jitter(max(pause, pollFirst))
-		if pause = min(max(pause, pollFirst)*3/2, pollLast); listening {
-			wait = b.pollPause() - time.Since(looked)
+		switch {
+		case listening:
+			wait, pause = b.pollPause()-time.Since(looked), min(max(pause, pollFirst)*3/2, pollLast)
+		case known != nil:
+			wait = pause - time.Since(looked)
+		default:
+			pause = min(max(pause, pollFirst)*3/2, b.pollLongest())
 		}
 		if entered { // a transaction that did not see it yet may have committed after the look
 			wait, entered = min(wait, pollSoon), false
@@ -100,7 +118,8 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		case <-p.woken:
 			pause, woken = 0, true
 		case <-timer.C:
-			if listening && left < wait {
+			if left < wait && (listening || fleet && b.polls()) {
+				b.pause.Store(int64(pause))
 				return got.Claimed, nil
 			}
 			if listening {

@@ -1,5 +1,6 @@
--- prune_marks.sql: remove marks, events and pulses that lapsed an hour ago, but not pulses that workers follow. A mark stays that long so that a call that stalls
--- between generating its fence and storing the mark finds it, and generates another fence.
+-- prune_marks.sql: remove marks and events that lapsed an hour ago, and pulses that ran out and that no worker follows. A mark
+-- stays that long so that a call that stalls between generating its fence and storing the mark finds it, and generates another
+-- fence.
 -- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
 -- Called by: (*Broker).Prune
@@ -9,7 +10,7 @@ with clock as materialized (
   delete from jobs.event where at <= (extract(epoch from statement_timestamp()) * 1000000)::bigint - 3600000000
 ), pulses as (
   delete from jobs.pulse where num = any (array(
-    select num from jobs.pulse where until <= (select now from clock) - 3600000000
+    select num from jobs.pulse where until <= (select now from clock)
       and not exists (select from jobs.worker w where w.pulse = pulse.num and w.ended_at is null)
     order by until limit @limit for update skip locked))
 ), gone as (

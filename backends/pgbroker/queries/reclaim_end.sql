@@ -1,7 +1,7 @@
 -- reclaim_end.sql: end the workers of queues whose leases ran out, for a worker that is alive and whose own have not.
 -- A worker with a claim under way is left to the next call.
 -- Params: @now µs|null, @worker calling worker, @queues
--- Returns: one row per queue where the caller may reclaim: queue, whether a worker was left there
+-- Returns: one row per queue where the caller may reclaim: queue, now, whether a worker was left there
 -- Called by: (*Broker).Reclaim, in one transaction before reclaim.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
@@ -28,4 +28,4 @@ with clock as materialized (
 ), apart as (
   update jobs.pulse set intact = false where num = any (array(select pulse from silent)) and intact
 )
-select name, exists (select from silent s where s.queue = c.queue and s.num <> all (array(select num from taken))) from caller c
+select name, (select now from clock), exists (select from silent s where s.queue = c.queue and s.num <> all (array(select num from taken))) from caller c

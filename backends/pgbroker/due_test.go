@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -180,9 +179,7 @@ func TestDue_DueJobsAreLeasedOnce(t *testing.T) {
 	const n, size = 2000, 150
 	f := newFixture(t)
 	f.plant(series("a", n, func(j *broker.NewJob) { j.RunAt = dueStart.Add(time.Second) })...)
-	other, err := pgbroker.New(t.Context(), testPool(t, 4), pgbroker.Config{Schema: f.schema})
-	f.ok(err)
-	defer other.Close()
+	other := f.beside(4)
 	f.at(other, 0, 1) // learns, too
 	got := make(chan []string)
 	for _, b := range []broker.Broker{f, f, other, other} {

@@ -86,6 +86,15 @@ func dropSchema(t *testing.T, pool *pgxpool.Pool, schema string) {
 	}
 }
 
+// beside returns another process's broker on the same schema.
+func (f *fixture) beside(conns int32) *pgbroker.Broker {
+	f.t.Helper()
+	b, err := pgbroker.New(f.t.Context(), testPool(f.t, conns), pgbroker.Config{Schema: f.schema})
+	f.ok(err)
+	f.t.Cleanup(func() { b.Close() })
+	return b
+}
+
 func (f *fixture) ok(err error) {
 	f.t.Helper()
 	if err != nil {

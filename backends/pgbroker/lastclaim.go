@@ -76,8 +76,8 @@ func (s *lastLook) isDue() bool { return !s.due.IsZero() && !s.due.After(s.time(
 // time returns the store's time, now.
 func (s *lastLook) time() time.Time { return s.now.Add(time.Since(s.at)) }
 
-// begin counts the wake-ups that a claim which begins now accounts for: other queues than it asks may
-// have called since it was chosen which.
+// begin returns how many wake-ups a claim that begins now accounts for. If it asks only some queues, these
+// are the wake-ups so far when the queues were chosen: others may have called since.
 func (l *lastLook) begin(w *waker) news {
 	if l != nil && len(l.called) < len(l.all) {
 		return l.heard

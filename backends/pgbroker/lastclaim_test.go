@@ -148,8 +148,8 @@ func TestLastClaim_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing
 	}
 }
 
-// A claim that waits for many queues, in whatever order, asks only those for which it is woken. What came
-// meanwhile to another queue without a wake-up, as after a process died, it finds by its next look.
+// A claim that waits for many queues, in any order, asks only those for which it is woken. Its next look at
+// all queues finds a job whose wake-up was lost.
 func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)

@@ -86,17 +86,12 @@ func (l *leases) count(worker string, queues []string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.of(worker)
-	pause := time.Duration(0)
-	switch {
-	case w.jobs >= countFreely:
-		pause = countPause
-	case len(queues) > countQueues && now.Sub(w.claimed) > countPause:
-		pause = countPause
-	case len(queues) > countQueues:
-		pause = countSoon
-	}
-	if pause == 0 {
+	if w.jobs < countFreely && len(queues) <= countQueues {
 		return true
+	}
+	pause := countPause
+	if w.jobs < countFreely && now.Sub(w.claimed) <= countPause {
+		pause = countSoon
 	}
 	if now.Sub(w.counted) < pause {
 		return false

@@ -31,8 +31,8 @@ func TestPoll_AnIdleProcessLooksLessOften(t *testing.T) {
 	}
 }
 
-// Of a fleet that is not notified, each process looks the less often the more workers serve its queues, also
-// from one claim to the next. What it enqueues itself it finds at once.
+// Processes that get no notifications share the looks: with more workers each looks less often, also from one
+// claim to the next. A process finds at once what it enqueues itself.
 func TestPoll_AFleetSharesItsLooks(t *testing.T) {
 	t.Parallel()
 	f := openAs(t, Config{PollOnly: true})

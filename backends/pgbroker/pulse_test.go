@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -49,14 +48,12 @@ func TestRenew_OfManyQueuesWritesOneRow(t *testing.T) {
 	renewed("of these again", "renew_pulse")
 }
 
-// Who renews a worker by a pulse that not all of its queues follow any more extends all of them, or
-// learns that the worker has ended.
+// A process may remember a pulse that some queues of the worker no longer follow. Its next renewal extends
+// the leases in all queues, or says that the worker is lost.
 func TestRenew_APulseThatOthersChanged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
-	f.ok(err)
-	defer other.Close()
+	other := f.beside(2)
 	now := time.Now().Truncate(time.Microsecond)
 	renew := func(b broker.Broker, lease time.Duration, register bool, queues ...string) broker.Renewed {
 		t.Helper()
@@ -66,8 +63,8 @@ func TestRenew_APulseThatOthersChanged(t *testing.T) {
 	}
 	until := func(queue string) time.Duration {
 		t.Helper()
-		return time.Duration(f.ask(`select p.until - $1 from jobs.worker w join jobs.pulse p on p.num = w.pulse join jobs.queue q on q.id = w.queue
-			where w.id = 'w2' and q.name = $2`, now.UnixMicro(), queue)) * time.Microsecond
+		return time.Duration(f.ask(`select p.until - $1 from jobs.worker w join jobs.pulse p on p.num = w.pulse
+			join jobs.queue q on q.id = w.queue where w.id = 'w2' and q.name = $2`, now.UnixMicro(), queue)) * time.Microsecond
 	}
 	renew(f, time.Minute, true, "a", "b")
 	renew(f, time.Minute, false, "a", "b")
@@ -79,7 +76,7 @@ func TestRenew_APulseThatOthersChanged(t *testing.T) {
 	if a, b := until("a"), until("b"); a != 2*time.Hour || b != 2*time.Hour {
 		t.Errorf("a renewal after that of another process extends the leases to %v and %v, want both to %v", a, b, 2*time.Hour)
 	}
-	_, err = other.Retire(t.Context(), broker.RetireRequest{Now: now, Worker: "w2", Queues: []string{"b"}})
+	_, err := other.Retire(t.Context(), broker.RetireRequest{Now: now, Worker: "w2", Queues: []string{"b"}})
 	f.ok(err)
 	for range 2 {
 		if got := renew(f, time.Hour, false, "a", "b"); !got.Lost {
@@ -88,13 +85,11 @@ func TestRenew_APulseThatOthersChanged(t *testing.T) {
 	}
 }
 
-// Two processes that register one ID at the same moment, which happens by mistake only, agree in the end.
+// Two processes may register the same ID at the same moment by mistake. Then all its queues follow one pulse.
 func TestRenew_TwoRegisterAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
-	f.ok(err)
-	defer other.Close()
+	other := f.beside(2)
 	errs := make(chan error)
 	for i, b := range []broker.Broker{f, other} {
 		go func() {

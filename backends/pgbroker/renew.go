@@ -10,10 +10,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew writes one row, on a connection of the broker's own, and commits: the pulse that all queues
-// of the worker follow since this broker registered it, or last renewed other queues or changed what
-// it says of itself; then it wrote a row for each queue. Then it may count what the worker holds: the
-// leases are extended however long that takes. If the count fails, Held is empty. §6, §7, §8.
+// Renew writes one row, on a connection of the broker's own, and commits: the pulse that all queues of
+// the worker follow. To register, to describe, or to renew other queues than before, it writes a row
+// for each queue. After the commit it may count what the worker holds: the leases are extended however
+// long that takes. If the count fails, Held is empty. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -189,10 +188,8 @@ func TestTrips_AClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)
-	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
-	f.ok(err)
-	t.Cleanup(func() { other.Close() })
-	_, err = f.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
+	other := f.beside(2)
+	_, err := f.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
 	f.ok(err) // it listens now
 	f.claim(10, 0)
 	var sizes []int

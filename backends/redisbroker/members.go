@@ -20,8 +20,8 @@ const (
 )
 
 // fewCounted is how many queues of a new worker every renewal counts in the first minute, in which an
-// earlier call under its ID may still take effect. A worker that serves more counts these leases
-// within that minute: a thousand queues would take 13 ms of the server at each renewal.
+// earlier call under its ID may still take effect. A worker that serves more finds such leases when
+// it counts in all queues: a thousand queues would take 13 ms of the server at each renewal.
 const fewCounted = 64
 
 // members are the workers that this process renews.

@@ -119,8 +119,8 @@ func groupsOf(names []string) [][]string {
 }
 
 // extend registers the worker if it has to, extends its leases in all queues of some groups, and
-// counts them. To register, it first makes queues that do not exist. At last it asks queues that have
-// something to say.
+// counts them. To register, it first makes queues that do not exist. Finally it asks the queues that
+// have news.
 func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 	news, err := r.extendAll(ctx, groups)
 	if err == nil && r.req.Register && len(news) > 0 {
@@ -139,7 +139,7 @@ func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 	return nil
 }
 
-// make makes queues that do not exist. Its callers ask them again, and learn then of what failed.
+// make makes queues that do not exist. If that fails, the next call to such a queue returns the error.
 func (r *renewal) make(ctx context.Context, names []string) error {
 	steps := make([]*step, len(names))
 	for i, name := range names {
@@ -149,7 +149,7 @@ func (r *renewal) make(ctx context.Context, names []string) error {
 	return r.Broker.run(ctx, nil, steps...)
 }
 
-// extendAll returns the queues that have something to say.
+// extendAll extends the leases in all queues of some groups. It returns the queues that have news.
 func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []string, err error) {
 	steps := r.extendSteps(groups, 1)
 	if err := r.Broker.run(ctx, nil, steps...); err != nil {

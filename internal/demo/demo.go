@@ -13,6 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Config says what a demo does.
@@ -27,6 +28,7 @@ type Config struct {
 const (
 	slots        = 4 // of a worker
 	defaultLease = 2 * time.Second
+	idlePatience = 40              // quarters of a beat: one second
 	firstCrash   = 4 * time.Second // so that who looks for ten seconds sees the reclaim too
 )
 
@@ -102,9 +104,23 @@ func (d *Demo) crashes(ctx context.Context) {
 			return
 		case <-timer.C:
 			timer.Reset(d.cfg.CrashEvery)
+			d.awaitRun(ctx)
 			if err := d.Kill(); err != nil && !errors.Is(err, ErrNoWorker) {
 				d.ledger.tell("no worker could be hired: " + err.Error())
 			}
+		}
+	}
+}
+
+// awaitRun waits until a worker runs something, as the end of an idle one shows
+// no reclaim, but not for ever: without load none may come.
+func (d *Demo) awaitRun(ctx context.Context) {
+	for range idlePatience {
+		d.mu.Lock()
+		busy := slices.ContainsFunc(d.workers, func(w *worker) bool { return w.busy() > 0 })
+		d.mu.Unlock()
+		if busy || sleep.For(ctx, beat/4) != nil {
+			return
 		}
 	}
 }

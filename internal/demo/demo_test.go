@@ -82,7 +82,7 @@ func TestDemo_ReclaimIsWithinALease(t *testing.T) {
 func TestDemo_ItsQueuesCanBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), nil)
-		time.Sleep(4*time.Second + 100*time.Millisecond) // a worker was killed, and its lease has not run out
+		time.Sleep(4*time.Second + 500*time.Millisecond) // a worker was killed, and its lease has not run out
 		if a := stop(t, d); a.Crashes != 1 {
 			t.Fatalf("%+v", a)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // worker is a server of its own, as if it were a process on another machine.
@@ -44,9 +45,7 @@ func (d *Demo) handle(w *worker, k kind) jobs.HandlerFunc {
 			}
 			return context.Cause(ctx)
 		}
-		select {
-		case <-time.After(time.Duration(knobs.Latency * float64(k.takes/2+rand.N(k.takes)))):
-		case <-ctx.Done():
+		if sleep.For(ctx, time.Duration(knobs.Latency*float64(k.takes/2+rand.N(k.takes)))) != nil {
 			return context.Cause(ctx)
 		}
 		if luck < knobs.Hang+knobs.Fail {

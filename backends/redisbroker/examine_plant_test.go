@@ -65,11 +65,11 @@ func (p *planting) forget(id string) {
 	}
 }
 
-// unindex removes the member of the index of dead jobs for a job's type (t) or reason (r).
+// unindex removes the member of the index of dead jobs for a job's type (t), reason (r) or error (m).
 func (p *planting) unindex(id, kind string) {
 	p.Helper()
 	for _, member := range p.client.ZRange(p.Context(), p.key("dc"), 0, -1).Val() {
-		if strings.HasPrefix(member, kind) && strings.HasSuffix(member, id) {
+		if strings.HasPrefix(member, kind) && strings.Contains(member, id) {
 			p.do("zrem", "dc", member)
 		}
 	}
@@ -113,6 +113,12 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.unindex("dead", "t") })},
 		{Name: "a dead job is not found by its reason", Want: []string{"dead-job-not-indexed dead"},
 			Plant: p(func(p *planting) { p.unindex("dead", "r") })},
+		{Name: "a dead job is not found by its error", Want: []string{"dead-job-not-indexed dead"},
+			Plant: p(func(p *planting) { p.unindex("dead", "m") })},
+		{Name: "the index of dead jobs has another error of one", Want: []string{"dead-index-entry-without-job dead"},
+			Plant: p(func(p *planting) {
+				p.do("zadd", "dc", 0, fmt.Sprintf("m\x00%016.0fdead\x00another", p.client.ZScore(p.Context(), p.key("d"), "dead").Val()))
+			})},
 		{Name: "the index of dead jobs has one that is not dead", Want: []string{"dead-index-entry-without-job pending"},
 			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "tt\x000000000000000001pending") })},
 		{Name: "the index of dead jobs has one of another type", Want: []string{"dead-index-entry-without-job dead"},
@@ -157,7 +163,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Then:  map[string]broker.State{"scheduled": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("scheduled") })},
 		{Name: "a job is gone and listed as dead",
-			Want:  []string{"dead-index-entry-without-job dead", "dead-index-entry-without-job dead", "entry-without-job dead"},
+			Want: []string{"dead-index-entry-without-job dead", "dead-index-entry-without-job dead", "dead-index-entry-without-job dead",
+				"entry-without-job dead"},
 			Then:  map[string]broker.State{"dead": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("dead") })},
 		{Name: "a job is gone and leased", Want: []string{"lease-without-job active"}, Then: map[string]broker.State{"active": broker.StateNone},
@@ -188,7 +195,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.do("rpush", "r2", "\x01nonsense") })},
 		{Name: "a time that names no job", Want: []string{"entry-malformed nonsense"},
 			Plant: p(func(p *planting) { p.do("zadd", "z", 1, "nonsense") })},
-		{Name: "a head that forgot that its job died", Want: []string{"dead-index-entry-without-job dead", "head-differs dead"},
+		{Name: "a head that forgot that its job died",
+			Want:  []string{"dead-index-entry-without-job dead", "dead-index-entry-without-job dead", "head-differs dead"},
 			Plant: p(func(p *planting) { p.do("hdel", "h", "dead") })},
 		{Name: "a record is kept for ever", Want: []string{"record-never-lapses cancelled"},
 			Plant: p(func(p *planting) { p.do("zrem", "l", "rcancelled") })},

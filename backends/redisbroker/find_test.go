@@ -125,6 +125,57 @@ func TestFind_LooksOnlyAtDeadJobsOfTheTypeOrReason(t *testing.T) {
 	}
 }
 
+// A search for a text reads errors alone: it passes jobs without one, and pages in either direction by the time of death.
+func TestFind_SearchesTheErrorsOfDeadJobs(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	const n = 30
+	var jobs []broker.NewJob
+	for i := range n {
+		j := dead(fmt.Sprintf("job %02d", i), []string{"mail", "rare"}[i%15/14], broker.ReasonRetries, at(i/3)) // three die at once
+		switch i % 3 {
+		case 0:
+			j.Restore.Head.Errors.Entries = []broker.Failure{{Message: "earlier: gone"}, {Message: fmt.Sprintf("busy\x00 %02d", i)}}
+		case 1:
+			j.Restore.Head.Errors.Entries = []broker.Failure{{Message: "host is gone"}}
+		}
+		jobs = append(jobs, j)
+	}
+	enqueue(t, b, jobs...)
+	for _, test := range []struct {
+		name  string
+		query broker.Query
+		calls int // with two jobs looked at in each
+		want  []string
+	}{
+		{"some", broker.Query{ErrorText: "y\x00 2"}, 11, []string{"job 21", "job 24", "job 27"}},
+		{"newest first", broker.Query{ErrorText: "y\x00 2", Newest: true}, 11, []string{"job 27", "job 24", "job 21"}},
+		{"from a time", broker.Query{ErrorText: "y\x00 2", After: at(7), Before: at(9)}, 3, []string{"job 21", "job 24"}},
+		{"the last error only", broker.Query{ErrorText: "gone", Before: at(2)}, 3, []string{"job 01", "job 04"}},
+		{"of a type, whose index is not smaller", broker.Query{ErrorText: "busy", Type: "mail", Before: at(2)}, 3, []string{"job 00", "job 03"}},
+		{"of a rare type", broker.Query{ErrorText: "9", Type: "rare"}, 2, nil},
+		{"of a reason", broker.Query{ErrorText: "y\x00 2", Reason: broker.ReasonRetries}, 11, []string{"job 21", "job 24", "job 27"}},
+		{"an ID", broker.Query{ErrorText: "job 0"}, 11, nil},
+	} {
+		test.query.Queue, test.query.State, test.query.Now, test.query.Limit = "q", broker.StateDead, at(n), 2
+		var got []string
+		calls := 0
+		for more := true; more && calls < 20; calls++ {
+			page, err := b.Find(t.Context(), test.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range page.Jobs {
+				got = append(got, j.ID)
+			}
+			test.query.Cursor, more = page.Cursor, page.Cursor != ""
+		}
+		if !slices.Equal(got, test.want) || calls != test.calls {
+			t.Errorf("%s: %q in %d calls, want %q in %d", test.name, got, calls, test.want, test.calls)
+		}
+	}
+}
+
 // dead is a job that died.
 func dead(id, typ string, reason broker.DeadReason, end time.Time) broker.NewJob {
 	j := job("q", id)
@@ -133,7 +184,7 @@ func dead(id, typ string, reason broker.DeadReason, end time.Time) broker.NewJob
 	return j
 }
 
-// Whatever happens to a dead job, its place in the index by type and reason goes with it.
+// Whatever happens to a dead job, its place in the index by type, reason and error goes with it.
 func TestFind_TheIndexOfDeadJobsKeepsNoneThatLeft(t *testing.T) {
 	t.Parallel()
 	c := client(t)
@@ -165,9 +216,11 @@ func TestFind_TheIndexOfDeadJobsKeepsNoneThatLeft(t *testing.T) {
 			}
 		},
 	} {
-		enqueue(t, b, dead("dead", "t", broker.ReasonRetries, at(1)))
-		if n := len(left()); n != 2 {
-			t.Errorf("before %s the index has %d members, want 2", name, n)
+		j := dead("dead", "t", broker.ReasonRetries, at(1))
+		j.Restore.Head.Errors.Entries = []broker.Failure{{Message: "no route"}}
+		enqueue(t, b, j)
+		if n := len(left()); n != 3 {
+			t.Errorf("before %s the index has %d members, want 3", name, n)
 		}
 		leave()
 		if members := left(); len(members) > 0 {

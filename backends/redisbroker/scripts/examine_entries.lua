@@ -178,12 +178,13 @@ local function examine_ended(name, key)
   return answer(at)
 end
 
--- examine_causes examines a page of the index of dead jobs by type and reason.
+-- examine_causes examines a page of the index of dead jobs by type, reason and error.
 local function examine_causes()
   local page = redis.call('ZRANGE', q.causes, cursor == '' and '-' or '(' .. cursor, '+', 'BYLEX', 'LIMIT', 0, most)
   for _, member in ipairs(page) do
     records = records + 1
-    local at, id = string.match(member, '^[rt][^%z]*%z(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(.+)$')
+    local cause, at, id = string.match(member, '^([rtm][^%z]*%z)(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(.+)$')
+    if id then id = caused_id(member, cause) end
     local known = false
     if id then
       local head = redis.call('HGET', q.heads, id)
@@ -194,7 +195,7 @@ local function examine_causes()
       end
     end
     if not known then
-      found('dead-index-entry-without-job', id or member, 'the index of dead jobs by type and reason has it, and it is not such a job', function()
+      found('dead-index-entry-without-job', id or member, 'the index of dead jobs by type, reason and error has it, and it is not such a job', function()
         redis.call('ZREM', q.causes, member)
       end)
     end

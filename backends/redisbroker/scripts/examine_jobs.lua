@@ -114,13 +114,15 @@ local function of_key(id, s)
 end
 
 
--- indexed checks that a dead job is found by its type and its reason.
+local CAUSES = {t = 'type', r = 'reason', m = 'error'}
+
+-- indexed checks that a dead job is found by its type, its reason and its error.
 local function indexed(id, body)
   local at = redis.call('ZSCORE', q.dead, id)
   if not at then return end
   for _, member in ipairs(causes(id, at, body, redis.call('HGET', q.heads, id))) do
     if not redis.call('ZSCORE', q.causes, member) then
-      local by = string.byte(member) == string.byte('t') and 'type' or 'reason'
+      local by = CAUSES[string.sub(member, 1, 1)]
       found('dead-job-not-indexed', id, 'it is dead, and the index of dead jobs by ' .. by .. ' does not lead to it', function()
         redis.call('ZADD', q.causes, 0, member)
       end)

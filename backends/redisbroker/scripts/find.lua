@@ -25,17 +25,28 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
--- smaller_cause returns what members of q.causes begin with for the type or the reason that is asked for, or nil if
--- none is: of both that with fewer dead jobs.
-local function smaller_cause()
-  local of_type, of_reason = 't' .. args.type .. '\0', 'r' .. args.begins .. '\0'
-  if args.begins == '' then return args.type ~= '' and of_type or nil end
-  if args.type == '' then return of_reason end
-  local function size(cause) return redis.call('ZLEXCOUNT', q.causes, '[' .. cause, '(' .. cause .. ':') end
-  return size(of_type) < size(of_reason) and of_type or of_reason
+-- TEXTS_COST is what a member with an error costs, compared with the reading of a head: measured.
+local TEXTS_COST = 0.25
+
+-- cheapest_cause returns what members of q.causes begin with for the type, the reason or the text that is asked for, or nil
+-- if none is: of several that which leads to the answer with the least work.
+local function cheapest_cause()
+  local best, least
+  local function compare(cause, cost)
+    local work = cost * redis.call('ZLEXCOUNT', q.causes, '[' .. cause, '(' .. cause .. ':')
+    if not least or work < least then best, least = cause, work end
+  end
+  if args.type ~= '' then compare('t' .. args.type .. '\0', 1) end
+  if args.begins ~= '' then compare('r' .. args.begins .. '\0', 1) end
+  if args.text ~= '' then compare(TEXTS, TEXTS_COST) end
+  return best
 end
 
--- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor.
+-- The cause by which page goes, if any.
+local cause = how == 'dead' and cheapest_cause()
+
+-- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor. By cause it returns members
+-- of q.causes instead.
 local function page(most)
   if how == 'ids' then
     local from, some = first.selection + tonumber(cursor), {}
@@ -52,7 +63,6 @@ local function page(most)
   end
   local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
   local after, before, newest = unpack(ARGV, first.selection)
-  local cause = how == 'dead' and smaller_cause()
   if cause then return caused(q.causes, cause, cursor, most, after, before, newest == '1') end
   local some, behind = timed(sets[how], cursor, most, after, before, newest == '1')
   if how == 'scheduled' or how == 'retry' then
@@ -69,16 +79,27 @@ local function has_what(head, begins, text)
     and string.find(head, text, semicolon + 1, true)
 end
 
--- chosen returns the IDs whose heads may match, and the index of each in ids. It reads no more heads at
+-- with_text returns the IDs of the members that may have an error that contains text, and the index of each member.
+local function with_text(members, text)
+  local ids, places, find = {}, {}, string.find -- a million members pass here
+  for i = 1, #members do
+    if find(members[i], text, 1, true) then ids[#ids + 1], places[#places + 1] = caused_id(members[i], TEXTS), i end
+  end
+  return ids, places
+end
+
+-- chosen returns the IDs whose heads may match, and the index of each in what page returned. It reads no more heads at
 -- once than there is room for.
 local function chosen(ids)
+  local begins, text, from = args.begins, args.text, nil
+  if cause == TEXTS then ids, from = with_text(ids, text) end
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
-  local begins, text = args.begins, args.text
-  for from = 1, #ids, step do
-    local heads = redis.call('HMGET', q.heads, unpack(ids, from, math.min(#ids, from + step - 1)))
+  for at = 1, #ids, step do
+    local heads = redis.call('HMGET', q.heads, unpack(ids, at, math.min(#ids, at + step - 1)))
     for i, head in ipairs(heads) do
+      local place = at + i - 1
       if has_what(head, begins, text) then
-        some[#some + 1], places[#places + 1] = ids[from + i - 1], from + i - 1
+        some[#some + 1], places[#places + 1] = ids[place], from and from[place] or place
       end
     end
   end
@@ -87,6 +108,9 @@ end
 
 local ids, behind = page(n)
 local places
+if cause and cause ~= TEXTS then
+  for i, member in ipairs(ids) do ids[i] = caused_id(member, cause) end
+end
 if args.begins .. args.text ~= '' then ids, places = chosen(ids) end
 if 2 * #ids * biggest(m.big) > room then
   local few = fit(q, ids)

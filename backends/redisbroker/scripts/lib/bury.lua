@@ -1,7 +1,7 @@
 -- @include causes
 -- @include bodies
 
--- bury puts a job among the dead ones, where it is found by time, type and reason.
+-- bury puts a job among the dead ones, where it is found by time, type, reason and error.
 local function bury(q, id, at, body, head)
   redis.call('ZADD', q.dead, int(at), id)
   for _, member in ipairs(causes(id, at, body or '', head)) do redis.call('ZADD', q.causes, 0, member) end

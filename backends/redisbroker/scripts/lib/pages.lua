@@ -139,23 +139,33 @@ local function timed(key, cursor, n, after, before, newest)
   return found, int(tonumber(redis.call('ZSCORE', key, found[n]))) .. ':' .. found[n]
 end
 
--- caused pages through the dead jobs of a type or a reason, whose members of a set begin with cause. Order and
--- cursors are those of timed. A colon is greater than all digits.
+local TEXTS = 'm\0' -- the cause of all jobs with an error
+
+-- caused_id returns the ID in a member that caused returns.
+local function caused_id(member, cause)
+  if cause == TEXTS then return string.match(member, '^[^%z]+', #cause + 17) end
+  return string.sub(member, #cause + 17)
+end
+
+-- caused pages through the dead jobs of a type or a reason, or through those with an error, whose members of a set begin
+-- with cause. It returns the members. Order and cursors are those of timed. A colon is greater than all digits.
 local function caused(key, cause, cursor, n, after, before, newest)
   local from, to = '[' .. cause, '(' .. cause .. ':'
   if after ~= '' then from = '[' .. cause .. timed_cause(after) end
   if before ~= '' then to = '(' .. cause .. timed_cause(before) end
   if cursor ~= '' then
     local at, id = string.match(cursor, '^(%d+):(.*)$')
-    local last = '(' .. cause .. timed_cause(at) .. id
-    if newest then to = last else from = last end
+    local last = cause .. timed_cause(at) .. id
+    if newest then
+      to = '(' .. last
+    else
+      from = '(' .. last .. (cause == TEXTS and '\1' or '') -- behind the member, of which the error is not known
+    end
   end
   local members = newest and redis.call('ZRANGE', key, to, from, 'BYLEX', 'REV', 'LIMIT', 0, n)
     or redis.call('ZRANGE', key, from, to, 'BYLEX', 'LIMIT', 0, n)
-  local ids = {}
-  for i, member in ipairs(members) do ids[i] = string.sub(member, #cause + 17) end
-  if #ids < n then return ids, '' end
-  return ids, int(tonumber(string.sub(members[n], #cause + 1, #cause + 16))) .. ':' .. ids[n]
+  if #members < n then return members, '' end
+  return members, int(tonumber(string.sub(members[n], #cause + 1, #cause + 16))) .. ':' .. caused_id(members[n], cause)
 end
 
 -- keyed pages through the jobs of a key: first the pending ones in their order, then all others by ID.

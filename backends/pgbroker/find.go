@@ -41,7 +41,7 @@ func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, e
 	page.Now, page.Jobs = broker.FromMicros(at), f.jobs
 	if len(q.IDs) > 0 {
 		page.Jobs = inOrder(q.IDs, f.jobs)
-	} else if f.examined == q.Limit {
+	} else if f.full {
 		page.Cursor = f.last.String()
 	}
 	return page, nil
@@ -49,11 +49,11 @@ func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, e
 
 // finding is one page being read.
 type finding struct {
-	query    *broker.Query
-	from     cursor
-	jobs     []broker.Job
-	examined int
-	last     cursor
+	query *broker.Query
+	from  cursor
+	jobs  []broker.Job
+	last  cursor
+	full  bool // other records may follow the last one
 }
 
 // step returns the statement for the index that the query selects.
@@ -158,21 +158,26 @@ type foundRow struct {
 
 // read reads the rows of a page and keeps those that match.
 func (f *finding) read(r rows) error {
-	return f.readRows(r, func() { f.examined++ })
+	n, err := f.readRows(r)
+	f.full = n == f.query.Limit
+	return err
 }
 
 // readSieved reads a page without the rows that the server left out.
-func (f *finding) readSieved(r rows) error { return f.readRows(r, func() {}, &f.examined) }
+func (f *finding) readSieved(r rows) error {
+	_, err := f.readRows(r, &f.full)
+	return err
+}
 
-// readRows reads rows that have more columns behind those of foundRow.
-func (f *finding) readRows(r rows, count func(), more ...any) error {
+// readRows reads rows that have more columns behind those of foundRow, and counts them.
+func (f *finding) readRows(r rows, more ...any) (n int, err error) {
 	for r.Next() {
 		var row foundRow
 		if err := r.Scan(slices.Concat([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
 			row.columns(), more)...); err != nil {
-			return err
+			return n, err
 		}
-		count()
+		n++
 		f.last = cursor{row.a, row.b, row.id}
 		j := row.job(f.query.Queue, broker.State(row.state))
 		j.FinishedAt = broker.FromMicros(int64(row.finishedAt))
@@ -191,7 +196,7 @@ func (f *finding) readRows(r rows, count func(), more ...any) error {
 		}
 		f.jobs = append(f.jobs, j)
 	}
-	return nil
+	return n, nil
 }
 
 // heldOf splits the column held into the state and the holder.

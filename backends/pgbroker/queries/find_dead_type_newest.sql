@@ -1,15 +1,18 @@
 -- find_dead_type_newest.sql: read a page of the dead jobs of a type, by time of death, the latest first.
 -- Params: @queue, @died_at time of death and @id after which the page begins, @from time of death at which it ends, @limit,
 --   @begins, @text, @type as in parts/sieved.sql
--- Returns: time of death, 0, and the other columns of foundRow, and which record of the page it is
+-- Returns: time of death, 0, and the other columns of foundRow, and whether it is the last one of a full page
 -- Called by: (*Broker).Find
-select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean, null::text,
-       d.id, d.created_at, d.epoch, d.deliveries, d.failures, d.crashes, d.snoozes, d.tail, d.body, d.n
-from (
-  select d.*, row_number() over (order by d.died_at desc, d.id desc) as n from jobs.dead d
+with page as not materialized (
+  select d.* from jobs.dead d
   where d.queue = (select id from jobs.queue where name = @queue) and jobs.type_of(d.body) = @type
     and (d.died_at, d.id) < (@died_at::bigint, @id::text)
     and d.died_at >= @from
-  order by d.died_at desc, d.id desc limit @limit) d
+  order by d.died_at desc, d.id desc limit @limit),
+{{last_of_page}}
+select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean, null::text,
+       d.id, d.created_at, d.epoch, d.deliveries, d.failures, d.crashes, d.snoozes, d.tail, d.body,
+       coalesce(d.id = (select id from last), false)
+from page d
 where {{sieved}}
-order by d.n
+order by d.died_at desc, d.id desc

@@ -173,7 +173,7 @@ func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State)
 const (
 	defaultPage  = 100
 	barePage     = 500
-	filteredPage = 1000
+	filteredPage = 2000
 )
 
 // pages lists the selection in pages of at most size records. It skips IDs that do not

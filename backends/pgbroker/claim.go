@@ -77,6 +77,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
 		if err == nil {
+			shares = c.unfinished(shares)
 			c.addTo(&got)
 			room -= c.size
 			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // rates would count the others at a later time
@@ -159,8 +160,9 @@ type claiming struct {
 	counted int64 // when rates counted the leased jobs, once all was locked: later than at; of several queues the last
 	due     int   // jobs that fell due
 	jobs    []broker.Job
-	size    int  // bytes of the jobs
-	cut     bool // claim.sql left jobs out because of their bytes
+	size    int             // bytes of the jobs
+	cut     bool            // claim.sql left jobs out because of their bytes
+	full    map[string]bool // queues without keys and limits that gave all that a share may take
 	more    bool
 	turns   []int64        // of each share, nil when no queue goes in rounds
 	begins  []broker.Share // to be asked again: the claim learned that they have rounds, keys or limits
@@ -323,6 +325,7 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 // update returns them in any order.
 func (c *claiming) finish() {
 	taken := make([]int, len(c.shares))
+	c.full = make(map[string]bool)
 	order := make([]int, len(c.jobs))
 	for i := range c.jobs {
 		share := c.shareOf[c.places[i].queue]
@@ -331,9 +334,11 @@ func (c *claiming) finish() {
 		order[i] = i
 	}
 	for i, s := range c.shares {
-		c.more = c.more || !c.flow && taken[i] > 0 && taken[i] == s.Max
+		if !c.flow && taken[i] > 0 && taken[i] == min(s.Max, c.limit) {
+			c.full[s.Queue] = true
+		}
 	}
-	c.more = c.more || !c.flow && len(c.jobs) > 0 && len(c.jobs) == c.limit
+	c.more = c.more || !c.flow && len(c.shares) > 1 && len(c.jobs) == c.limit
 	less := func(a, b int) int {
 		x, y := c.places[a], c.places[b]
 		return cmp.Or(cmp.Compare(c.shareOf[x.queue], c.shareOf[y.queue]), cmp.Compare(x.lane, y.lane), cmp.Compare(x.seq, y.seq))

@@ -1,7 +1,6 @@
 package pgbroker
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -74,10 +73,31 @@ func (c *claiming) giveBack(limits []int32) {
 
 // cutRound returns the first shares, as long as no queue comes twice, and the rest.
 func cutRound(shares []broker.Share) (round, rest []broker.Share) {
+	seen := make(map[string]bool, len(shares))
 	for i, s := range shares {
-		if slices.ContainsFunc(shares[:i], func(o broker.Share) bool { return o.Queue == s.Queue }) {
+		if seen[s.Queue] {
 			return shares[:i], shares[i:]
 		}
+		seen[s.Queue] = true
 	}
 	return shares, nil
+}
+
+// unfinished returns those of the shares that are left that may still give jobs: a queue that gave less than its share has
+// no more. A queue that gave all of its last share may have more jobs than the claim asks for.
+func (c *claiming) unfinished(left []broker.Share) (some []broker.Share) {
+	mayGive := make(map[string]bool, len(c.shares))
+	if !c.flow && c.behind == 0 {
+		for _, s := range c.shares {
+			mayGive[s.Queue] = c.full[s.Queue]
+		}
+	}
+	for _, s := range left {
+		if may, asked := mayGive[s.Queue]; may || !asked {
+			some = append(some, s)
+			delete(c.full, s.Queue)
+		}
+	}
+	c.more = c.more || len(c.full) > 0
+	return some
 }

@@ -172,7 +172,7 @@ type claiming struct {
 	behind  int            // the first share, from 1 on, whose queue turned out to have keys or limits: later ones gave nothing
 	state   map[string]queueState
 	places  []place       // of the jobs
-	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
+	shareOf map[int32]int // by number of the queue; nil for a single queue that was not looked at
 }
 
 // place is a job's position in the order of a claim.
@@ -215,6 +215,8 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	if c.known == nil {
 		steps = append(steps, c.look(all, promoteLimit, due))
+	} else if len(queues) > 1 {
+		steps = append(steps, c.numbers(queues))
 	}
 	glance := c.flow && len(settle) == 0 && c.b.flows.idle(c.shares, c.heard)
 	if c.flow {
@@ -267,6 +269,23 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
+}
+
+// numbers returns the statement that reads the numbers of queues.
+func (c *claiming) numbers(queues []string) step {
+	c.shareOf = make(map[int32]int, len(queues))
+	i := 0
+	return c.b.step("queue_numbers", each(func(r rows) error {
+		var id *int32
+		if err := r.Scan(&id); err != nil {
+			return err
+		}
+		if id != nil {
+			c.shareOf[*id] = i
+		}
+		i++
+		return nil
+	}), queues)
 }
 
 // pending returns the statement that leases pending jobs.

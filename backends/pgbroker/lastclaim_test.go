@@ -182,6 +182,27 @@ func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 
 	w.poll = time.Hour
 	w.take("calls", claim(request(time.Minute, "r", "q")))
+
+	both := job("second")
+	both.Queue = "r"
+	before := w.waker.sofar().all
+	w.hear(before+1, func() { w.other.accept(w.other, job("first"), both) })
+	got := claim(request(time.Minute, "q", "r"))
+	for _, j := range got.Jobs {
+		if of := map[string]string{"first": "q", "second": "r", "quiet": "r"}[j.ID]; j.Queue != of {
+			t.Errorf("job %q of queue %q was claimed as one of %q", j.ID, of, j.Queue)
+		}
+	}
+	if len(got.Jobs) != 3 { // with quiet, which stands before the second
+		t.Errorf("claimed %d jobs of two queues that called, want 3", len(got.Jobs))
+	}
+
+	quiet.ID = "quiet again"
+	w.other.accept(w.other, quiet)
+	eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, before+2); return len(some) > 0 })
+	w.waker.mu.Lock()
+	w.waker.calls["r"] = 0
+	w.waker.mu.Unlock()
 	w.last.mu.Lock()
 	w.last.last.at = w.last.last.at.Add(-3 * w.poll)
 	w.last.mu.Unlock()

@@ -33,8 +33,8 @@ func (r *Results) grid(b *strings.Builder, cells []Planned) {
 	fmt.Fprintf(b, "\n### Fleets: workers that each serve all queues\n\n%d rounds; 10 handlers a worker, all workers in one process, with "+
 		"connections of their own. Each cell has %s; - was not measured, since that many queries of idle workers are more than the "+
 		"store can answer. Idle is over an empty store; commands within scripts count as calls. One job comes to idle workers, "+
-		"20 a second, over what these cost idle. A drain of %d jobs counts from the start of the workers, what it costs the store "+
-		"until they have ended.\n\n| workers × queues |",
+		"40 a second, over what these cost idle; what the first 200 cost does not count, since they make connections ready. A drain of "+
+		"%d jobs counts from the start of the workers, what it costs the store until they have ended.\n\n| workers × queues |",
 		cells[0].Rounds, strings.Join(systems, "; "), cells[0].Jobs)
 	var names []string
 	for _, m := range Metrics {

@@ -105,19 +105,7 @@ func TestFind_LooksOnlyAtDeadJobsOfTheTypeOrReason(t *testing.T) {
 		{"a reason that nobody has", broker.Query{Reason: broker.ReasonCrashes}, nil},
 	} {
 		for _, limit := range []int{5, 2} {
-			test.query.Queue, test.query.State, test.query.Now, test.query.Limit, test.query.Cursor = "q", broker.StateDead, at(n), limit, ""
-			var got []string
-			calls := 0
-			for more := true; more && calls < 10; calls++ {
-				page, err := b.Find(t.Context(), test.query)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, j := range page.Jobs {
-					got = append(got, j.ID)
-				}
-				test.query.Cursor, more = page.Cursor, page.Cursor != ""
-			}
+			got, calls := listDead(t, b, test.query, limit)
 			if !slices.Equal(got, test.want) || calls != len(test.want)/limit+1 {
 				t.Errorf("%s, %d at a time: %q in %d calls, want %q in %d", test.name, limit, got, calls, test.want, len(test.want)/limit+1)
 			}
@@ -157,23 +145,28 @@ func TestFind_SearchesTheErrorsOfDeadJobs(t *testing.T) {
 		{"of a reason", broker.Query{ErrorText: "y\x00 2", Reason: broker.ReasonRetries}, 11, []string{"job 21", "job 24", "job 27"}},
 		{"an ID", broker.Query{ErrorText: "job 0"}, 11, nil},
 	} {
-		test.query.Queue, test.query.State, test.query.Now, test.query.Limit = "q", broker.StateDead, at(n), 2
-		var got []string
-		calls := 0
-		for more := true; more && calls < 20; calls++ {
-			page, err := b.Find(t.Context(), test.query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, j := range page.Jobs {
-				got = append(got, j.ID)
-			}
-			test.query.Cursor, more = page.Cursor, page.Cursor != ""
-		}
+		got, calls := listDead(t, b, test.query, 2)
 		if !slices.Equal(got, test.want) || calls != test.calls {
 			t.Errorf("%s: %q in %d calls, want %q in %d", test.name, got, calls, test.want, test.calls)
 		}
 	}
+}
+
+// listDead returns the IDs that a listing of dead jobs shows, and how many calls of limit jobs it took: 20 at most.
+func listDead(t *testing.T, b *Broker, query broker.Query, limit int) (got []string, calls int) {
+	t.Helper()
+	query.Queue, query.State, query.Limit = "q", broker.StateDead, limit
+	for more := true; more && calls < 20; calls++ {
+		page, err := b.Find(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range page.Jobs {
+			got = append(got, j.ID)
+		}
+		query.Cursor, more = page.Cursor, page.Cursor != ""
+	}
+	return got, calls
 }
 
 // dead is a job that died.

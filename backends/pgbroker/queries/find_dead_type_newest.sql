@@ -9,10 +9,5 @@ with page as not materialized (
     and (d.died_at, d.id) < (@died_at::bigint, @id::text)
     and d.died_at >= @from
   order by d.died_at desc, d.id desc limit @limit),
-{{last_of_page}}
-select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean, null::text,
-       d.id, d.created_at, d.epoch, d.deliveries, d.failures, d.crashes, d.snoozes, d.tail, d.body,
-       coalesce(d.id = (select id from last), false)
-from page d
-where {{sieved}}
+{{sieved}}
 order by d.died_at desc, d.id desc

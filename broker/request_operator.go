@@ -21,7 +21,7 @@ type Query struct {
 	Newest     bool      // of a final state, the latest end first
 	NoPayload  bool      // leave Payload and Result out
 	Cursor     string    // of the page before; empty starts
-	Limit      int       // records examined; 0 means 100, at most 2000
+	Limit      int       // records examined; 0 means 100, at most 5000
 }
 
 // Page is a part of a query's answer. It may be empty and still have a Cursor (§21).

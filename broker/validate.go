@@ -132,8 +132,8 @@ func (q *Query) Check() error {
 	)
 	switch {
 	case err != nil:
-	case q.Limit < 0 || q.Limit > 2000:
-		err = Invalid("limit", "is %d; use 1 to 2000", q.Limit)
+	case q.Limit < 0 || q.Limit > 5000:
+		err = Invalid("limit", "is %d; use 1 to 5000", q.Limit)
 	case len(q.IDs) > 1000:
 		err = Invalid("ids", "has %d, the limit is 1000; ask in parts", len(q.IDs))
 	case len(q.IDs) == 0 && q.State == StateNone && q.Worker == "" && q.Key == "":

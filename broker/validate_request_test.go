@@ -136,8 +136,8 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 		badNames("key", false, func(s string) error { return find(func(q *broker.Query) { q.Key = s }) }),
 		badNames("worker", false, func(s string) error { return find(func(q *broker.Query) { q.Worker = s }) }),
 		[]bad{
-			{"negative limit", find(func(q *broker.Query) { q.Limit = -1 }), broker.ErrInvalid, []string{"limit", "-1", "1 to 2000"}},
-			{"large limit", find(func(q *broker.Query) { q.Limit = 2001 }), broker.ErrInvalid, []string{"limit", "2001", "1 to 2000"}},
+			{"negative limit", find(func(q *broker.Query) { q.Limit = -1 }), broker.ErrInvalid, []string{"limit", "-1", "1 to 5000"}},
+			{"large limit", find(func(q *broker.Query) { q.Limit = 5001 }), broker.ErrInvalid, []string{"limit", "5001", "1 to 5000"}},
 			{"many ids", find(func(q *broker.Query) { q.IDs = make([]string, 1001) }), broker.ErrInvalid,
 				[]string{"ids", "1001", "1000", "in parts"}},
 			{"an id that no job has", find(func(q *broker.Query) { q.IDs = []string{"a", "b\x00"} }), broker.ErrInvalid,

@@ -285,7 +285,7 @@ var findRules = []Rule{
 	{"Find/RefusesWhatIsInvalid", "§21", "A query that selects nothing, or beyond the limits, is refused with ErrInvalid.", nil,
 		func(c *check) {
 			c.add("a")
-			for _, q := range []broker.Query{{Queue: c.q}, {Queue: c.q, State: broker.StatePending, Limit: 2001},
+			for _, q := range []broker.Query{{Queue: c.q}, {Queue: c.q, State: broker.StatePending, Limit: 5001},
 				{Queue: c.q, State: broker.StatePending, Limit: -1}, {Queue: "{}", State: broker.StatePending}} {
 				_, err := c.b.Find(c.ctx, q)
 				c.is(fmt.Sprintf("Find(%+v)", q), err, broker.ErrInvalid)

@@ -49,7 +49,8 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 // at the start count, so it ends even if jobs keep arriving. It holds one page in
 // memory.
 func (s Selection) inSteps(ctx context.Context, size int, d *decision, report *Report, step func(*Page, []*broker.Job) error) error {
-	for page, err := range s.pages(ctx, s.pageSize(size)) {
+	size = s.pageSize(size)
+	for page, err := range s.pages(ctx, size, size) {
 		if err != nil {
 			return err
 		}

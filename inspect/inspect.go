@@ -32,7 +32,7 @@ import (
 //	Newest     bool      // of a final state, the latest end first
 //	NoPayload  bool      // leave Payload and Result out
 //	Cursor     string    // of the page before; empty starts
-//	Limit      int       // records examined; 0 means 100, at most 2000
+//	Limit      int       // records examined; 0 means 100, at most 5000
 type Query = broker.Query
 
 // Policy is the rules of a queue, or of one of its keys. A key has only the rules from

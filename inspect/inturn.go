@@ -60,12 +60,13 @@ type list struct {
 // list returns a list of the selection, with pages of a size that suits a caller who
 // reads up to most jobs of that many selections.
 func (s Selection) list(ctx context.Context, most, selections int) *list {
-	size := s.listSize()
+	size, sparse := s.listSizes()
 	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {
 		size = min(size, max(leastPage, most/selections+1))
+		sparse = size
 	}
 	l := &list{of: s}
-	l.next, l.stop = iter.Pull2(s.pages(ctx, size))
+	l.next, l.stop = iter.Pull2(s.pages(ctx, size, sparse))
 	return l
 }
 

@@ -201,7 +201,7 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 // eachHeld calls f with the jobs of a queue that have a holder, or with movePrefix
 // those of all moves, page by page.
 func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
-	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage) {
+	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage, movePage) {
 		if err != nil {
 			return err
 		}

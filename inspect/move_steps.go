@@ -54,7 +54,7 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 	if len(ids) == 0 {
 		return nil
 	}
-	for page, err := range m.from.Select(Query{Queue: m.source, IDs: ids, Suppressed: true}).pages(ctx, movePage) {
+	for page, err := range m.from.Select(Query{Queue: m.source, IDs: ids, Suppressed: true}).pages(ctx, movePage, movePage) {
 		if err != nil {
 			return err
 		}

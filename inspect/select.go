@@ -71,7 +71,8 @@ func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.whe
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
-		for page, err := range s.pages(ctx, s.listSize()) {
+		size, sparse := s.listSizes()
+		for page, err := range s.pages(ctx, size, sparse) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -91,16 +92,16 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	}
 }
 
-// listSize returns how many records a call of a listing examines.
-func (s *Selection) listSize() int {
+// listSizes returns how many records a call of a listing examines: the first one, and one after few jobs matched.
+func (s *Selection) listSizes() (first, sparse int) {
 	needles := s.query.Needles()
 	switch {
 	case s.query.NoPayload && needles.Some():
-		return filteredPage
+		return barePage, sparsePage
 	case s.query.NoPayload && s.limit <= 0:
-		return barePage
+		return barePage, barePage
 	}
-	return defaultPage
+	return defaultPage, defaultPage
 }
 
 // Count counts the selected jobs by listing them without payloads. For all jobs of a
@@ -168,17 +169,17 @@ func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State)
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 
-// Sizes of a page: of records with payloads, without payloads, and without payloads if
-// the store filters them. Then it sends few, so a call examines as many as allowed.
+// Sizes of a page: of records with payloads, without payloads, and without payloads if few
+// of them match and the store leaves out the others. Then a call examines as many as allowed.
 const (
-	defaultPage  = 100
-	barePage     = 500
-	filteredPage = 2000
+	defaultPage = 100
+	barePage    = 500
+	sparsePage  = 5000
 )
 
-// pages lists the selection in pages of at most size records. It skips IDs that do not
-// exist.
-func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
+// pages lists the selection in pages of at most size records, or of sparse records while fewer than a
+// tenth of size match. It skips IDs that do not exist.
+func (s Selection) pages(ctx context.Context, size, sparse int) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		q := s.query
 		q.Limit, q.Cursor = size, ""
@@ -194,8 +195,12 @@ func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
 				if !yield(page, err) || err != nil {
 					return
 				}
-				if looked += size; s.looked != nil {
+				if looked += q.Limit; s.looked != nil {
 					s.looked(looked)
+				}
+				q.Limit = size
+				if 10*len(page.Jobs) < size {
+					q.Limit = sparse
 				}
 				if q.Cursor = page.Cursor; q.Cursor == "" {
 					break

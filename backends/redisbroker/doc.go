@@ -66,8 +66,9 @@
 //	               it has one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
-//	dc     sorted  "t" type "\0" and "r" reason "\0", each before the time of death in 16 digits and the ID: each dead job
-//	               twice, in lexical order
+//	dc     sorted  "t" type "\0" and "r" reason "\0", each before the time of death in 16 digits and the ID, of each dead
+//	               job; and "m\0" before a block of last errors, each behind time and ID: scripts/lib/errors.lua; in
+//	               lexical order
 //	ds     set     IDs of those dead jobs that are suppressed
 //	u      hash    unique key → mode, end, ":" and the ID that holds it; then perhaps "\n" and the ID of the job
 //	               behind it, which exists if o names it

@@ -65,14 +65,22 @@ func (p *planting) forget(id string) {
 	}
 }
 
-// unindex removes the member of the index of dead jobs for a job's type (t), reason (r) or error (m).
-func (p *planting) unindex(id, kind string) {
+// unindex removes the member of the index of dead jobs for a job's type (t), reason (r) or error (m), and adds others.
+func (p *planting) unindex(id, kind string, others ...string) {
 	p.Helper()
 	for _, member := range p.client.ZRange(p.Context(), p.key("dc"), 0, -1).Val() {
 		if strings.HasPrefix(member, kind) && strings.Contains(member, id) {
 			p.do("zrem", "dc", member)
 		}
 	}
+	for _, member := range others {
+		p.do("zadd", "dc", 0, member)
+	}
+}
+
+// errorOf returns the entry of a dead job and an error, in the index of dead jobs.
+func (p *planting) errorOf(id, message string) string {
+	return fmt.Sprintf("%016.0f%s\x00%d\x00%s", p.client.ZScore(p.Context(), p.key("d"), id).Val(), id, len(message), message)
 }
 
 func (p *planting) suppress(id string) {
@@ -115,9 +123,20 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.unindex("dead", "r") })},
 		{Name: "a dead job is not found by its error", Want: []string{"dead-job-not-indexed dead"},
 			Plant: p(func(p *planting) { p.unindex("dead", "m") })},
-		{Name: "the index of dead jobs has another error of one", Want: []string{"dead-index-entry-without-job dead"},
+		{Name: "the index of dead jobs has another error of one",
+			Want:    []string{"dead-job-not-indexed dead", "dead-index-entry-without-job dead"},
+			Repairs: []string{"dead-job-not-indexed dead"},
+			Plant:   p(func(p *planting) { p.unindex("dead", "m", "m\x00"+p.errorOf("dead", "another")+"0003\x01") })},
+		{Name: "the index of dead jobs has an error of one that is not dead", Want: []string{"dead-index-entry-without-job pending"},
+			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "m\x000000000000000001pending\x004\x00busy0003\x01") })},
+		{Name: "a block of errors has another count", Want: []string{"dead-index-entry-without-job dead"},
+			Plant: p(func(p *planting) { p.unindex("dead", "m", "m\x00"+p.errorOf("dead", "it failed")+"0003\x02") })},
+		{Name: "a block of errors cannot be read to its end", Want: []string{"dead-index-entry-without-job dead"},
+			Plant: p(func(p *planting) { p.unindex("dead", "m", "m\x00"+p.errorOf("dead", "it failed")+"x0003\x01") })},
+		{Name: "an error stands in two blocks, and twice in one",
+			Want: []string{"dead-index-entry-without-job dead", "dead-index-entry-without-job dead"},
 			Plant: p(func(p *planting) {
-				p.do("zadd", "dc", 0, fmt.Sprintf("m\x00%016.0fdead\x00another", p.client.ZScore(p.Context(), p.key("d"), "dead").Val()))
+				p.do("zadd", "dc", 0, "m\x00"+p.errorOf("dead", "it failed")+p.errorOf("dead", "it failed")+"0035\x02")
 			})},
 		{Name: "the index of dead jobs has one that is not dead", Want: []string{"dead-index-entry-without-job pending"},
 			Plant: p(func(p *planting) { p.do("zadd", "dc", 0, "tt\x000000000000000001pending") })},

@@ -178,27 +178,56 @@ local function examine_ended(name, key)
   return answer(at)
 end
 
+local not_such = 'the index of dead jobs by type, reason and error has it, and it is not such a job'
+
+-- causes_now returns what causes would for a job that died at a time, or nothing if it did not.
+local function causes_now(id, at)
+  local head = redis.call('HGET', q.heads, id)
+  -- examine_jobs finds a job that only its head calls dead.
+  local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
+  if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(id) or '', head) end
+end
+
+-- examine_errors examines a block of the index of dead jobs by error.
+local function examine_errors(block)
+  local entries, whole = entries_of(block)
+  local right, wrong = {}, {}
+  for i, e in ipairs(entries) do
+    records = records + 1
+    local id = string.sub(e.place, 17)
+    local _, message, place = causes_now(id, string.sub(e.place, 1, 16))
+    local such = message and error_entry(place, message) == e.text
+    if such then right[#right + 1] = {place = place, message = message} end
+    if not such or block_of(q, place) ~= block or i > 1 and not precedes(entries[i - 1].place, place) then wrong[#wrong + 1] = id end
+  end
+  if not whole and #wrong == 0 then wrong[1] = #entries > 0 and string.sub(entries[1].place, 17) or block end
+  for i, id in ipairs(wrong) do
+    found('dead-index-entry-without-job', id, not_such, function()
+      if i > 1 then return end -- the first repair has stored all that is right anew
+      redis.call('ZREM', q.causes, block)
+      for _, e in ipairs(right) do add_error(q, e.place, e.message) end
+    end)
+  end
+end
+
 -- examine_causes examines a page of the index of dead jobs by type, reason and error.
 local function examine_causes()
   local page = redis.call('ZRANGE', q.causes, cursor == '' and '-' or '(' .. cursor, '+', 'BYLEX', 'LIMIT', 0, most)
-  for _, member in ipairs(page) do
-    records = records + 1
-    local cause, at, id = string.match(member, '^([rtm][^%z]*%z)(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(.+)$')
-    if id then id = caused_id(member, cause) end
-    local known = false
-    if id then
-      local head = redis.call('HGET', q.heads, id)
-      -- examine_jobs finds a job that only its head calls dead.
-      local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
-      if tonumber(died_at) == tonumber(at) then
-        for _, right in ipairs(causes(id, at, body_of(id) or '', head)) do known = known or right == member end
+  for i, member in ipairs(page) do
+    if string.sub(member, 1, #ERRORS) == ERRORS then
+      examine_errors(member)
+    else
+      records = records + 1
+      local at, id = string.match(member, '^[rt][^%z]*%z(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)(.+)$')
+      local known = false
+      for _, right in ipairs(id and causes_now(id, at) or {}) do known = known or right == member end
+      if not known then
+        found('dead-index-entry-without-job', id or member, not_such, function()
+          redis.call('ZREM', q.causes, member)
+        end)
       end
     end
-    if not known then
-      found('dead-index-entry-without-job', id or member, 'the index of dead jobs by type, reason and error has it, and it is not such a job', function()
-        redis.call('ZREM', q.causes, member)
-      end)
-    end
+    if records >= most and i < #page then return answer(member) end
   end
   return answer(#page < most and '' or page[#page])
 end

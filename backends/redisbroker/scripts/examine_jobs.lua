@@ -14,7 +14,7 @@
 -- @include holder
 -- @include retention
 -- @include inspect_job
--- @include causes
+-- @include errors
 -- @include taken
 
 local BYTES = 8388608 -- read in one call, approximately
@@ -114,19 +114,24 @@ local function of_key(id, s)
 end
 
 
-local CAUSES = {t = 'type', r = 'reason', m = 'error'}
+local CAUSES = {t = 'type', r = 'reason'}
 
 -- indexed checks that a dead job is found by its type, its reason and its error.
 local function indexed(id, body)
   local at = redis.call('ZSCORE', q.dead, id)
   if not at then return end
-  for _, member in ipairs(causes(id, at, body, redis.call('HGET', q.heads, id))) do
+  local function missing(by, add)
+    found('dead-job-not-indexed', id, 'it is dead, and the index of dead jobs by ' .. by .. ' does not lead to it', add)
+  end
+  local members, message, place = causes(id, at, body, redis.call('HGET', q.heads, id))
+  for _, member in ipairs(members) do
     if not redis.call('ZSCORE', q.causes, member) then
-      local by = CAUSES[string.sub(member, 1, 1)]
-      found('dead-job-not-indexed', id, 'it is dead, and the index of dead jobs by ' .. by .. ' does not lead to it', function()
-        redis.call('ZADD', q.causes, 0, member)
-      end)
+      missing(CAUSES[string.sub(member, 1, 1)], function() redis.call('ZADD', q.causes, 0, member) end)
     end
+  end
+  local entry = message and error_at(q, place)
+  if message and not (entry and entry.text == error_entry(place, message)) then
+    missing('error', function() add_error(q, place, message) end)
   end
 end
 

@@ -25,8 +25,8 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
--- TEXTS_COST is what a member with an error costs, compared with the reading of a head: measured.
-local TEXTS_COST = 0.25
+-- ERRORS_COST is what a block of errors costs to search, compared with the reading of a head: measured.
+local ERRORS_COST = 1
 
 -- cheapest_cause returns what members of q.causes begin with for the type, the reason or the text that is asked for, or nil
 -- if none is: of several that which leads to the answer with the least work.
@@ -38,15 +38,15 @@ local function cheapest_cause()
   end
   if args.type ~= '' then compare('t' .. args.type .. '\0', 1) end
   if args.begins ~= '' then compare('r' .. args.begins .. '\0', 1) end
-  if args.text ~= '' then compare(TEXTS, TEXTS_COST) end
+  if args.text ~= '' then compare(ERRORS, ERRORS_COST) end
   return best
 end
 
 -- The cause by which page goes, if any.
 local cause = how == 'dead' and cheapest_cause()
 
--- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor. By cause it returns members
--- of q.causes instead.
+-- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor. If it leaves out some of those
+-- that it looks at, it returns also how many those are, and the number of each ID among them.
 local function page(most)
   if how == 'ids' then
     local from, some = first.selection + tonumber(cursor), {}
@@ -63,6 +63,9 @@ local function page(most)
   end
   local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
   local after, before, newest = unpack(ARGV, first.selection)
+  if cause == ERRORS then
+    return errors_page(q, args.text, cursor, most, after, before, newest == '1')
+  end
   if cause then return caused(q.causes, cause, cursor, most, after, before, newest == '1') end
   local some, behind = timed(sets[how], cursor, most, after, before, newest == '1')
   if how == 'scheduled' or how == 'retry' then
@@ -79,20 +82,10 @@ local function has_what(head, begins, text)
     and string.find(head, text, semicolon + 1, true)
 end
 
--- with_text returns the IDs of the members that may have an error that contains text, and the index of each member.
-local function with_text(members, text)
-  local ids, places, find = {}, {}, string.find -- a million members pass here
-  for i = 1, #members do
-    if find(members[i], text, 1, true) then ids[#ids + 1], places[#places + 1] = caused_id(members[i], TEXTS), i end
-  end
-  return ids, places
-end
-
--- chosen returns the IDs whose heads may match, and the index of each in what page returned. It reads no more heads at
+-- chosen returns the IDs whose heads may match, and the place of each in what page looked at. It reads no more heads at
 -- once than there is room for.
-local function chosen(ids)
-  local begins, text, from = args.begins, args.text, nil
-  if cause == TEXTS then ids, from = with_text(ids, text) end
+local function chosen(ids, from)
+  local begins, text = args.begins, args.text
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
   for at = 1, #ids, step do
     local heads = redis.call('HMGET', q.heads, unpack(ids, at, math.min(#ids, at + step - 1)))
@@ -106,19 +99,15 @@ local function chosen(ids)
   return some, places
 end
 
-local ids, behind = page(n)
-local places
-if cause and cause ~= TEXTS then
-  for i, member in ipairs(ids) do ids[i] = caused_id(member, cause) end
-end
-if args.begins .. args.text ~= '' then ids, places = chosen(ids) end
+local ids, behind, _, places = page(n)
+if args.begins .. args.text ~= '' then ids, places = chosen(ids, places) end
 if 2 * #ids * biggest(m.big) > room then
   local few = fit(q, ids)
   if few < #ids then
-    local some
-    some, behind = page(places and places[few] or few) -- the new page may be shorter
+    local some, cursor, looked = page(places and places[few] or few) -- the new page may be shorter
+    behind = cursor
     for i = #ids, 1, -1 do
-      if (places and places[i] or i) > #some then ids[i] = nil end
+      if (places and places[i] or i) > (looked or #some) then ids[i] = nil end
     end
   end
 end

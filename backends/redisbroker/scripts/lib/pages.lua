@@ -1,7 +1,7 @@
 -- @include span
 -- @include entry
 -- @include key_range
--- @include causes
+-- @include errors_page
 
 -- The functions that page take a cursor and a bound. They return up to that many entries, and the next
 -- cursor, which is empty at the end.
@@ -139,33 +139,22 @@ local function timed(key, cursor, n, after, before, newest)
   return found, int(tonumber(redis.call('ZSCORE', key, found[n]))) .. ':' .. found[n]
 end
 
-local TEXTS = 'm\0' -- the cause of all jobs with an error
-
--- caused_id returns the ID in a member that caused returns.
-local function caused_id(member, cause)
-  if cause == TEXTS then return string.match(member, '^[^%z]+', #cause + 17) end
-  return string.sub(member, #cause + 17)
-end
-
--- caused pages through the dead jobs of a type or a reason, or through those with an error, whose members of a set begin
--- with cause. It returns the members. Order and cursors are those of timed. A colon is greater than all digits.
+-- caused pages through the dead jobs of a type or a reason, whose members of q.causes begin with cause. Order and cursors are
+-- those of timed. A colon is greater than all digits.
 local function caused(key, cause, cursor, n, after, before, newest)
   local from, to = '[' .. cause, '(' .. cause .. ':'
   if after ~= '' then from = '[' .. cause .. timed_cause(after) end
   if before ~= '' then to = '(' .. cause .. timed_cause(before) end
   if cursor ~= '' then
     local at, id = string.match(cursor, '^(%d+):(.*)$')
-    local last = cause .. timed_cause(at) .. id
-    if newest then
-      to = '(' .. last
-    else
-      from = '(' .. last .. (cause == TEXTS and '\1' or '') -- behind the member, of which the error is not known
-    end
+    local last = '(' .. cause .. timed_cause(at) .. id
+    if newest then to = last else from = last end
   end
-  local members = newest and redis.call('ZRANGE', key, to, from, 'BYLEX', 'REV', 'LIMIT', 0, n)
+  local found = newest and redis.call('ZRANGE', key, to, from, 'BYLEX', 'REV', 'LIMIT', 0, n)
     or redis.call('ZRANGE', key, from, to, 'BYLEX', 'LIMIT', 0, n)
-  if #members < n then return members, '' end
-  return members, int(tonumber(string.sub(members[n], #cause + 1, #cause + 16))) .. ':' .. caused_id(members[n], cause)
+  local last = found[n]
+  for i, member in ipairs(found) do found[i] = string.sub(member, #cause + 17) end
+  return found, last and int(tonumber(string.sub(last, #cause + 1, #cause + 16))) .. ':' .. found[n] or ''
 end
 
 -- keyed pages through the jobs of a key: first the pending ones in their order, then all others by ID.

@@ -50,6 +50,7 @@ func TestErrors_BlocksKeepTheirOrder(t *testing.T) {
 		if blocks := blocksOf(t, c, b, bytes); blocks > n/3 {
 			t.Errorf("%s: %d blocks, want %d at most", name, blocks, n/3)
 		}
+		checkExamination(t, b)
 		for len(left) > 0 {
 			checkErrors(t, b, name, left)
 			op := broker.Operation{Kind: broker.OpDelete}
@@ -81,6 +82,24 @@ func blocksOf(t *testing.T, c *redis.Client, b *Broker, most int) int {
 	return len(blocks)
 }
 
+// checkExamination checks that a step of an examination looks at all errors of a block, and at few more than it may.
+func checkExamination(t *testing.T, b *Broker) {
+	t.Helper()
+	req := broker.ExamineRequest{Queue: "q", Limit: 10}
+	for {
+		got, err := b.Examine(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Part == "causes" && got.Records > 10+8 {
+			t.Errorf("a step of at most 10 examined %d records", got.Records)
+		}
+		if req.Cursor = got.Cursor; req.Cursor == "" {
+			return
+		}
+	}
+}
+
 // checkErrors searches for the errors of the dead jobs with these IDs, in pages of several sizes.
 func checkErrors(t *testing.T, b *Broker, name string, ids []string) {
 	t.Helper()
@@ -97,6 +116,12 @@ func checkErrors(t *testing.T, b *Broker, name string, ids []string) {
 			}
 			if got, _ := listDead(t, b, broker.Query{ErrorText: "busy", Newest: newest}, limit); !slices.Equal(got, want) {
 				t.Fatalf("%s, %d jobs, pages of %d, newest %t: %q, want %q", name, len(ids), limit, newest, got, want)
+			}
+			// Nearly all pages are full, at first.
+			lone, calls := listDead(t, b, broker.Query{ErrorText: "busy 119", Newest: newest}, limit)
+			if want := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id != "job 119" }); !slices.Equal(lone, want) ||
+				name == "in order" && len(ids) == 120 && calls > 150/limit+2 {
+				t.Fatalf("%s, a text of one job, pages of %d, newest %t: %q in %d calls, want %q", name, limit, newest, lone, calls, want)
 			}
 			got, _ := listDead(t, b, broker.Query{ErrorText: "busy", Newest: newest, After: at(10), Before: at(45)}, limit)
 			if !slices.Equal(got, between) {

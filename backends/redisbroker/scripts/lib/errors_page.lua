@@ -36,6 +36,6 @@ local function errors_page(q, text, cursor, n, after, upto, newest)
       end
     end
   end
-  if #blocks < most or newest and blocks[#blocks] == first then last = '' end
+  if #blocks < most then last = '' end
   return ids, last, looked, places
 end

@@ -96,7 +96,8 @@ func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error)
 }
 
 // passOn wakes other processes for jobs: two, which each wake two, so that many are woken soon.
-// A process that is busy need not be woken until a claim of it waits again.
+// A process that is busy need not be woken until a claim of it waits again, unless it is the only one: then its next claim
+// looks at this queue, and need not look at all of its queues.
 func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 	w.entering.Lock()
 	defer w.entering.Unlock()
@@ -114,7 +115,13 @@ func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 	if half > 0 {
 		wakes = append(wakes, &wakeUp{kind: d.kind, jobs: half, self: self})
 	}
-	w.send(ctx, queue, wakes, busy)
+	alone := w.send(ctx, queue, wakes, busy)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if alone && busy && w.listener == self {
+		w.entered[queue] = true
+		w.wakeLocked(queue, true) // for those that came meanwhile
+	}
 }
 
 // begin records the number of a new listener, which no other process knows yet; 0 means that

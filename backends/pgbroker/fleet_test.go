@@ -140,6 +140,7 @@ func TestFleet_ABusyProcessPassesAWakeUpOn(t *testing.T) {
 		f.accept(f, job(testenv.Name(t)))
 		<-f.came
 	}
+	eventually(t, "that it knows", func() bool { return !busy.waker.known([]string{"q"}) })
 }
 
 // dueJobs stores jobs that fall due one after the other, and returns when they do.

@@ -211,3 +211,21 @@ func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 		t.Errorf("a claim long after the last look at all queues took %d jobs, want that of the queue that called and the other", len(got.Jobs))
 	}
 }
+
+// A process that is woken while none of its claims waits stays known to others, if no other one waits: the next claim looks for
+// what it was woken for, and not at all of its queues.
+func TestLastClaim_TheOnlyProcessStaysKnown(t *testing.T) {
+	t.Parallel()
+	w := newWaiting(t)
+	w.waker.grace = 0
+	for _, id := range []string{"b", "c"} {
+		w.hear(w.waker.sofar().all+1, func() { w.other.accept(w.other, job(id)) }) // it comes, and is passed on
+		if !w.waker.known([]string{"q"}) || w.other.value("select count(*) from jobs.waiter") != 1 {
+			t.Error("others do not know the process any more")
+		}
+		looks := w.looks(func() { w.take(id, w.claim(time.Second)) })
+		if looks != 1 {
+			t.Errorf("a claim used a connection %d times, want once", looks)
+		}
+	}
+}

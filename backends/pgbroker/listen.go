@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -213,14 +214,15 @@ func (b *Broker) polls() bool { return b.config.PollOnly && b.listens == nil }
 // listen reports whether wake-ups of other processes arrive now.
 func (b *Broker) listen() bool { return !b.polls() && b.listener.listening() }
 
-// notify sends wake-ups by themselves, also while the broker is being closed. They are
-// hints, so that a failure is ignored.
-func (b *Broker) notify(ctx context.Context, queue string, wakes []*wakeUp, busy bool) {
+// notify sends wake-ups by themselves, also while the broker is being closed. It reports whether there is no
+// other process to wake. Wake-ups are hints, so that a failure is ignored.
+func (b *Broker) notify(ctx context.Context, queue string, wakes []*wakeUp, busy bool) (alone bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
 	steps := make([]step, len(wakes))
+	woken := make([]bool, len(wakes))
 	for i, w := range wakes {
-		steps[i] = b.step("wake", nil, queue, w.self, w.payload(queue), busy)
+		steps[i] = b.step("wake", one(&woken[i]), queue, w.self, w.payload(queue), busy)
 	}
-	_ = poolSession{b}.run(ctx, steps...)
+	return poolSession{b}.run(ctx, steps...) == nil && !slices.Contains(woken, true)
 }

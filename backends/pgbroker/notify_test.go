@@ -80,7 +80,10 @@ func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	t.Parallel()
 	sent := make(chan string, 10)
 	tasks := newTasks()
-	w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
+	w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) bool {
+		sent <- wakes[0].payload(queue)
+		return false
+	})
 	first, second := w.announce("q", true, 1), w.announce("q", true, 2)
 	other := w.announce("other", true, 1)
 	if first == nil || second != nil || other == nil {
@@ -105,7 +108,10 @@ func TestNotify_ATimerSendsOnlyAtTheEndOfItsOwnWindow(t *testing.T) {
 		sent := make(chan string, 10)
 		tasks := newTasks()
 		defer tasks.stop()
-		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
+		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) bool {
+			sent <- wakes[0].payload(queue)
+			return false
+		})
 		enqueue := func(after time.Duration) bool {
 			time.Sleep(after)
 			message := w.announce("q", true, 1)
@@ -138,7 +144,10 @@ func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
 		sent := make(chan string, 10)
 		tasks := newTasks()
 		defer tasks.stop()
-		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) { sent <- wakes[0].payload(queue) })
+		w := newWaker(tasks, func(_ context.Context, queue string, wakes []*wakeUp, _ bool) bool {
+			sent <- wakes[0].payload(queue)
+			return false
+		})
 		flush := func(pending bool) *wakeUp {
 			wake := w.announce("q", pending, 1)
 			w.announced("q", pending, 1, wake, nil)

@@ -31,7 +31,7 @@ type waker struct {
 	peers    int             // other processes that wait, as of the last look; at most mostPeers
 
 	entering sync.Mutex // held while rows of table waiter are written, and before mu
-	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)
+	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool) (alone bool)
 	tasks    *tasks
 	grace    time.Duration // busyGrace, except in tests
 	token    string        // of this process in the broadcasts it sends
@@ -103,7 +103,7 @@ type waiter struct {
 	woken  chan struct{}
 }
 
-func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool)) *waker {
+func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool) bool) *waker {
 	return &waker{waiters: make(map[string][]*waiter),
 		calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*duty),
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}

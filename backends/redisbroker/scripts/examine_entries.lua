@@ -194,18 +194,19 @@ local function examine_errors(block)
   local right, wrong = {}, {}
   for i, e in ipairs(entries) do
     records = records + 1
-    local id = string.sub(e.place, 17)
-    local _, message, place = causes_now(id, string.sub(e.place, 1, 16))
-    local such = message and error_entry(place, message) == e.text
-    if such then right[#right + 1] = {place = place, message = message} end
-    if not such or block_of(q, place) ~= block or i > 1 and not precedes(entries[i - 1].place, place) then wrong[#wrong + 1] = id end
+    local id = string.sub(e.position, 17)
+    local _, message, position = causes_now(id, string.sub(e.position, 1, 16))
+    local such = message and error_entry(position, message) == e.text
+    if such then right[#right + 1] = {position = position, message = message} end
+    local in_order = block_of(q, e.position) == block and (i == 1 or precedes(entries[i - 1].position, e.position))
+    if not such or not in_order then wrong[#wrong + 1] = id end
   end
-  if not whole and #wrong == 0 then wrong[1] = #entries > 0 and string.sub(entries[1].place, 17) or block end
+  if not whole and #wrong == 0 then wrong[1] = #entries > 0 and string.sub(entries[1].position, 17) or block end
   for i, id in ipairs(wrong) do
     found('dead-index-entry-without-job', id, not_such, function()
       if i > 1 then return end -- the first repair has stored all that is right anew
       redis.call('ZREM', q.causes, block)
-      for _, e in ipairs(right) do add_error(q, e.place, e.message) end
+      for _, e in ipairs(right) do add_error(q, e.position, e.message) end
     end)
   end
 end

@@ -123,15 +123,15 @@ local function indexed(id, body)
   local function missing(by, add)
     found('dead-job-not-indexed', id, 'it is dead, and the index of dead jobs by ' .. by .. ' does not lead to it', add)
   end
-  local members, message, place = causes(id, at, body, redis.call('HGET', q.heads, id))
+  local members, message, position = causes(id, at, body, redis.call('HGET', q.heads, id))
   for _, member in ipairs(members) do
     if not redis.call('ZSCORE', q.causes, member) then
       missing(CAUSES[string.sub(member, 1, 1)], function() redis.call('ZADD', q.causes, 0, member) end)
     end
   end
-  local entry = message and error_at(q, place)
-  if message and not (entry and entry.text == error_entry(place, message)) then
-    missing('error', function() add_error(q, place, message) end)
+  local entry = message and error_at(q, position)
+  if message and not (entry and entry.text == error_entry(position, message)) then
+    missing('error', function() add_error(q, position, message) end)
   end
 end
 

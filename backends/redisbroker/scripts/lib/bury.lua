@@ -4,9 +4,9 @@
 -- bury puts a job among the dead ones, where it is found by time, type, reason and error.
 local function bury(q, id, at, body, head)
   redis.call('ZADD', q.dead, int(at), id)
-  local members, message, place = causes(id, at, body or '', head)
+  local members, message, position = causes(id, at, body or '', head)
   for _, member in ipairs(members) do redis.call('ZADD', q.causes, 0, member) end
-  if message then add_error(q, place, message) end
+  if message then add_error(q, position, message) end
 end
 
 -- unbury undoes bury. The body and the head must still be stored as they were.
@@ -15,7 +15,7 @@ local function unbury(q, id)
   redis.call('ZREM', q.dead, id)
   if not at then return end
   local body = redis.call('HGET', q.bodies[bucket(q, id)], id) or ''
-  local members, message, place = causes(id, at, body, redis.call('HGET', q.heads, id))
+  local members, message, position = causes(id, at, body, redis.call('HGET', q.heads, id))
   if #members > 0 then redis.call('ZREM', q.causes, unpack(members)) end
-  if message then remove_error(q, place) end
+  if message then remove_error(q, position) end
 end

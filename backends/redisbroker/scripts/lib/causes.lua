@@ -8,20 +8,20 @@ local TYPE_FIELD, REASON_TAG, FAILURE_FIELD, MESSAGE_FIELD = 1, 4, 6, 5
 local function timed_cause(at) return string.format('%016.0f', tonumber(at)) end
 
 -- causes returns what q.causes has of a dead job, as far as it can be read: a member for its type and one for its reason, and
--- the job's last error, or nil, with the place where it stands in order.
+-- the job's last error, or nil, with the position where it stands in order.
 local function causes(id, at, body, head)
-  local place, members = timed_cause(at) .. id, {}
+  local position, members = timed_cause(at) .. id, {}
   if string.byte(body, 9) == 1 then
     local _, rest = index_of(body)
     local kind = fields(body, rest, #body, TYPE_FIELD)[TYPE_FIELD]
-    if type(kind) == 'string' then members[1] = 't' .. kind .. '\0' .. place end
+    if type(kind) == 'string' then members[1] = 't' .. kind .. '\0' .. position end
   end
   local semicolon = head and string.find(head, ';', 1, true)
   if semicolon and string.byte(head, semicolon + 1) == REASON_TAG then
-    members[#members + 1] = 'r' .. string.sub(head, semicolon + 1, semicolon + 2) .. '\0' .. place
+    members[#members + 1] = 'r' .. string.sub(head, semicolon + 1, semicolon + 2) .. '\0' .. position
   end
   local failure = semicolon and fields(head, semicolon + 1, #head, FAILURE_FIELD)[FAILURE_FIELD]
   local message = type(failure) == 'string' and fields(failure, 1, #failure, MESSAGE_FIELD)[MESSAGE_FIELD]
   if type(message) ~= 'string' or message == '' then message = nil end
-  return members, message, place
+  return members, message, position
 end

@@ -1,26 +1,26 @@
 -- @include causes
 -- @include key_range
 
--- The last errors of dead jobs stand in q.causes in blocks, in the order of death and ID. A search for a text reads a block at
--- the cost of one member, which is most of its cost. A block is a member: ERRORS, its entries, the byte at which the last one
--- begins in four digits, and a byte that counts them.
+-- q.causes has the last errors of dead jobs in blocks, in the order of death and ID. A search for a text pays for each member that
+-- it reads, and hardly for its bytes. A block is a member: ERRORS, its entries, the byte at which the last one begins in four digits,
+-- and a byte that counts them.
 
 local ERRORS = 'm\0' -- what a block begins with
 local BLOCK_END = 5 -- bytes behind the entries of a block
 
--- An entry costs less to search in a larger block, and more to add. With these bounds a search costs a fourth of that of single
--- entries; larger ones save little more.
+-- In a larger block an entry costs less to search and more to add. With these bounds a search costs a third of one over single
+-- entries; larger blocks save little more.
 local BLOCK_ENTRIES, BLOCK_BYTES = 8, 2048
 
--- precedes reports whether a place comes before another. Digits sort by bytes in any locale.
+-- precedes reports whether a position comes before another. Digits sort by bytes in any locale.
 local function precedes(a, b)
   local s, t = string.sub(a, 1, 16), string.sub(b, 1, 16)
   if s ~= t then return s < t end
   return before(string.sub(a, 17), string.sub(b, 17))
 end
 
--- An entry is its place (time of death and ID), "\0", the length of the error, "\0", and the error.
-local function error_entry(place, message) return place .. '\0' .. #message .. '\0' .. message end
+-- An entry is its position (time of death and ID), "\0", the length of the error, "\0", and the error.
+local function error_entry(position, message) return position .. '\0' .. #message .. '\0' .. message end
 
 -- block_end returns what stands behind the entries of a block.
 local function block_end(last, count) return string.format('%04d', last) .. string.char(count) end
@@ -29,10 +29,10 @@ local function block_end(last, count) return string.format('%04d', last) .. stri
 local function entries_of(block)
   local entries, at, last, size = {}, #ERRORS + 1, 0, #block - BLOCK_END
   while at <= size do
-    local place, length, from = string.match(block, '^([^%z]+)%z(%d+)%z()', at)
-    if not place or from + tonumber(length) > size + 1 then return entries, false end
+    local position, length, from = string.match(block, '^([^%z]+)%z(%d+)%z()', at)
+    if not position or from + tonumber(length) > size + 1 then return entries, false end
     last, at = at, from + tonumber(length)
-    entries[#entries + 1] = {place = place, text = string.sub(block, last, at - 1)}
+    entries[#entries + 1] = {position = position, text = string.sub(block, last, at - 1)}
   end
   return entries, #entries > 0 and string.sub(block, size + 1) == block_end(last, #entries)
 end
@@ -48,29 +48,29 @@ local function put_block(q, entries)
   redis.call('ZADD', q.causes, 0, table.concat(parts) .. block_end(last, #entries))
 end
 
--- block_of returns the block in which the entry of a place stands, if it is stored: the last that begins at it or before.
-local function block_of(q, place)
-  return redis.call('ZRANGE', q.causes, '(' .. ERRORS .. place .. '\1', '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
+-- block_of returns the block that has the entry of a position, if any has: the last one that begins at it or before.
+local function block_of(q, position)
+  return redis.call('ZRANGE', q.causes, '(' .. ERRORS .. position .. '\1', '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
 end
 
--- error_at returns the entry of a place, its index in its block, the entries of that block, and the block. Without an entry
--- the index is that of the last one before the place.
-local function error_at(q, place)
-  local block = block_of(q, place)
+-- error_at returns the entry of a position, its index in its block, the entries of that block, and the block. Without an entry
+-- the index is that of the last one before the position.
+local function error_at(q, position)
+  local block = block_of(q, position)
   local entries = block and entries_of(block) or {}
   local i = #entries
-  while i > 0 and precedes(place, entries[i].place) do i = i - 1 end
-  return i > 0 and entries[i].place == place and entries[i], i, entries, block
+  while i > 0 and precedes(position, entries[i].position) do i = i - 1 end
+  return i > 0 and entries[i].position == position and entries[i], i, entries, block
 end
 
--- append_error stores an error behind all others, and reports whether its place is there. Nearly all deaths come in order.
-local function append_error(q, place, entry)
+-- append_error stores an error behind all others, and reports whether it belongs there. Nearly all deaths come in order.
+local function append_error(q, position, entry)
   local block = redis.call('ZRANGE', q.causes, '(' .. ERRORS .. ':', '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
   local entries, size, count = '', #ERRORS, 0
   if block then
     size = #block - BLOCK_END
     local last = string.match(block, '^[^%z]+', tonumber(string.sub(block, size + 1, size + 4)))
-    if not last or not precedes(last, place) then return false end
+    if not last or not precedes(last, position) then return false end
     count = string.byte(block, -1)
     if count < BLOCK_ENTRIES and size + #entry <= BLOCK_BYTES then
       redis.call('ZREM', q.causes, block)
@@ -83,9 +83,9 @@ local function append_error(q, place, entry)
   return true
 end
 
--- insert_error stores an error in place of that of the same job, or among the others.
-local function insert_error(q, place, entry)
-  local old, i, entries, block = error_at(q, place)
+-- insert_error stores an error among the others, or instead of that of the same job.
+local function insert_error(q, position, entry)
+  local old, i, entries, block = error_at(q, position)
   if not block then -- perhaps there is room in the first one
     block = redis.call('ZRANGE', q.causes, '[' .. ERRORS, '(' .. ERRORS .. ':', 'BYLEX', 'LIMIT', 0, 1)[1]
     entries = block and entries_of(block) or {}
@@ -94,7 +94,7 @@ local function insert_error(q, place, entry)
     i = i + 1
     table.insert(entries, i, false)
   end
-  entries[i] = {place = place, text = entry}
+  entries[i] = {position = position, text = entry}
   if block then redis.call('ZREM', q.causes, block) end
   local bytes = 0
   for _, e in ipairs(entries) do bytes = bytes + #e.text end
@@ -108,21 +108,21 @@ local function insert_error(q, place, entry)
   put_block(q, rest)
 end
 
--- add_error stores the last error of a job, in place of the one that is there.
-local function add_error(q, place, message)
-  local entry = error_entry(place, message)
-  if not append_error(q, place, entry) then insert_error(q, place, entry) end
+-- add_error stores the last error of a job, instead of the one that is there.
+local function add_error(q, position, message)
+  local entry = error_entry(position, message)
+  if not append_error(q, position, entry) then insert_error(q, position, entry) end
 end
 
 -- remove_error undoes add_error. It cuts the entry out, which costs a third of what it costs to read all.
-local function remove_error(q, place)
-  local block = block_of(q, place)
+local function remove_error(q, position)
+  local block = block_of(q, position)
   local at, previous, size = #ERRORS + 1, 0, block and #block - BLOCK_END or 0
   while at <= size do
     local found, length, from = string.match(block, '^([^%z]+)%z(%d+)%z()', at)
     if not found then return end
     local behind = from + tonumber(length)
-    if found == place then
+    if found == position then
       redis.call('ZREM', q.causes, block)
       local last, count = tonumber(string.sub(block, size + 1, size + 4)) or 0, string.byte(block, -1)
       if at == last then last = previous else last = last - (behind - at) end

@@ -107,6 +107,7 @@ func TestFailover_NewJobsAreAcknowledgedByReplicas(t *testing.T) {
 	ways := map[string]func(*broker.NewJob){
 		"enqueue_plain": func(*broker.NewJob) {},
 		"enqueue":       func(j *broker.NewJob) { j.Delay = time.Hour },
+		"enqueue_meet":  func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: j.ID, Conflict: broker.ConflictReplace} },
 		"restore":       func(j *broker.NewJob) { j.Restore = &broker.Restored{State: broker.StatePending} },
 	}
 	for name, test := range map[string]struct {

@@ -19,7 +19,7 @@ type quorum struct {
 // wait: a failover must not take back what they did.
 func (b *Broker) awaited(s *script) quorum {
 	switch s {
-	case plainScript, enqueueScript, restoreScript:
+	case plainScript, enqueueScript, meetScript, restoreScript:
 		return quorum{b.config.Replicas, b.config.ReplicaTimeout}
 	}
 	return quorum{}

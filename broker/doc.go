@@ -124,7 +124,7 @@
 //
 // §13 Bytes. A Claim or a Reclaim adds no further job once the jobs of the answer have Bytes
 // bytes; then it says More if something was left. So the first job is always given, however
-// large, and an answer is shorter than Bytes and one job. Payload and headers count at
+// large, and an answer is smaller than Bytes plus one job. Payload and headers count at
 // least; a backend may count all that is stored of a job. A backend that asks its queues
 // separately divides Bytes among them and gives the first job of each.
 //
@@ -142,8 +142,8 @@
 // windows and retention are stored and compared with it, never with a caller's clock, and
 // never by a store's own expiry. CreatedAt is of the same clock. Times are microseconds, and
 // due times round up. Nothing is claimed before its RunAt, and what is due is claimable from
-// that instant, without any sweep. What holds until a time holds before it and has lapsed at
-// it. A request with a Now never waits.
+// that instant, without any sweep. What holds until a time still holds just before that
+// time, and has lapsed at that time. A request with a Now never waits.
 //
 // §16 Order. Within a queue, lower Priority numbers go first. With Policy.PriorityRound n,
 // each n jobs in a row that claims lease from the queue include at least one of each
@@ -235,8 +235,8 @@
 // holder. So a former owner can no longer change the mark. After a drop, and while nobody
 // holds a mark, all but Held in the answer is zero.
 //
-// §25 Watch. Watch returns once events of later calls will be seen. EventSettled says where
-// a settle or a Retire took a job, whether it keeps a record or not, and that an OpCancel
+// §25 Watch. Watch returns once events of later calls will be seen. EventSettled says to which
+// state a settle or a Retire took a job, even if no record is left, and that an OpCancel
 // ended one; no other step sends it. Each event is sent at most once; a watcher that is slow
 // loses some and learns how many (EventMissed). Events of different jobs arrive in any
 // order. A caller that waits for a job watches, looks, waits, and looks again at intervals.
@@ -290,8 +290,8 @@
 // any item (§10), with StateActive. It changes nothing else: neither the lease, the epoch,
 // the charges, a unique key, marks or counts, nor a request to cancel, which still shows in
 // Renewed.Cancel. It sends no event and wakes no claim. Repeating it is harmless. Of several
-// items of a request for one lease, the Keeps before the one that ends it apply, the last
-// one last; the items behind it answer ErrLeaseLost.
+// items of a request for one lease, the Keeps before the item that ends the lease apply, in
+// order; the items behind that item answer ErrLeaseLost.
 //
 // §31 Kept. What was kept stays with the job through every transition but one: Complete
 // drops checkpoint and steps, and leaves the progress. So a job that is retried, released,
@@ -402,10 +402,10 @@
 // it becomes. The step that ends the holder, in whatever way, makes it pending at the back,
 // or scheduled, raises its epoch, and gives it the key.
 //
-// At most one job waits behind another. A further one with any Conflict but to refuse
-// replaces that one, in whatever state the holder is then, and ConflictDebounce moves its
-// RunAt, in the same epoch. From the step that stores it on no TTL counts, for the holder or
-// for itself. It counts for MaxDepth, and a full queue refuses it. OpCancel and OpDelete end
+// At most one job waits behind another. A further job whose Conflict is not to refuse
+// replaces the waiting one, whatever the holder's state, and ConflictDebounce moves its
+// RunAt, in the same epoch. Once a waiting job is stored, no TTL counts, neither the holder's
+// nor its own. It counts for MaxDepth, and a full queue refuses it. OpCancel and OpDelete end
 // it. OpHold, OpUnhold, and OpDelete with a Holder answer ErrWrongState and name its Holder.
 //
 // # Totals

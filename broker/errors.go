@@ -127,9 +127,9 @@ var sentinels = []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGon
 	ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed}
 
 // MayHaveApplied reports whether a call that failed with err may have taken effect. It
-// is false if certainly nothing was applied. Of joined errors, such as those of several
-// queues, one suffices for true. An error of this package with its cause,
-// fmt.Errorf("%w: %w", ErrUnavailable, cause), counts as the former.
+// is false if certainly nothing was applied. For joined errors, such as those of several
+// queues, it is true if it is true for one of them. An error of this package with its
+// cause, fmt.Errorf("%w: %w", ErrUnavailable, cause), counts as that error alone.
 func MayHaveApplied(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		parts, several := err.(interface{ Unwrap() []error })

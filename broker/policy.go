@@ -67,8 +67,8 @@ const (
 // take it for "run nothing", which is Paused.
 const NoLimit = -1
 
-// Turn returns the priority that the n-th claimed job (from 0) has, if one of that
-// priority is pending. Otherwise, and if it is 0, the most urgent job goes. The last
+// Turn returns the priority that the n-th claimed job, counted from 0, should have. If it
+// is 0, or no job of that priority is pending, the most urgent job is claimed. The last
 // three jobs of a round are those of the lower priorities.
 func (p *Policy) Turn(n int64) Priority {
 	if p.PriorityRound > 0 {

@@ -15,7 +15,7 @@ type Query struct {
 	Type       string
 	Reason     DeadReason
 	ErrorText  string    // a part of the last error's message
-	After      time.Time // at or after this time of being due (scheduled, retry), of the end (final states), of creation (others)
+	After      time.Time // at or after; the time is: due (scheduled, retry), finished (final states), created (others)
 	Before     time.Time // before such a time
 	Suppressed bool      // include suppressed dead jobs
 	Newest     bool      // of a final state, the latest end first

@@ -103,8 +103,8 @@ func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Ru
 			Limit: suffix == "", field: func(p *Policy) any { return field(of(p)) }}
 	}
 	return []*Rule{
-		rule("", RuleCount, label, "how many "+what+" in a time", "no limit", func(r *Rate) any { return &r.Jobs }),
-		rule("_per", RuleSpan, label+", per", "in which time the "+strings.ToLower(label)+" is counted", "none",
+		rule("", RuleCount, label, "how many "+what+" in a period", "no limit", func(r *Rate) any { return &r.Jobs }),
+		rule("_per", RuleSpan, label+", per", "period over which the "+strings.ToLower(label)+" is counted", "none",
 			func(r *Rate) any { return &r.Per }),
 		rule("_burst", RuleCount, label+", burst", "how many more may start at once after a pause", "none",
 			func(r *Rate) any { return &r.Burst }),

@@ -22,10 +22,10 @@ const MaxLookup = 10
 const LeastPrefix = 6
 
 // Lookup returns the jobs that an operator can mean by id, without payloads, at most
-// MaxLookup, in the named queues or in all. The first of these that exist: jobs with
-// this ID; jobs whose ID is a ULID that differs only in case; jobs whose IDs are ULIDs
-// that begin with id, in upper or lower case, if id has at least six characters. Other
-// IDs must be exact: order-98 does not find order-981.
+// MaxLookup, in the named queues or in all. It tries in this order, and stops at the
+// first match: jobs with this ID; jobs whose ID is a ULID that differs only in case;
+// jobs whose IDs are ULIDs that begin with id, in upper or lower case, if id has at
+// least six characters. Other IDs must be exact: order-98 does not find order-981.
 //
 // A search by the beginning of an ID reads the queues' jobs page by page, which takes
 // seconds for a million jobs. A job that moves meanwhile can be missed.

@@ -37,9 +37,9 @@ type Destination struct {
 // move first finishes the jobs that an earlier one to the same destination left held.
 // UndoMove puts them back instead.
 //
-// Report.Done counts jobs that are at the destination; Repeated of them were there
-// already. A job is refused, and stays, with ErrDuplicate if another job there has its
-// ID, or has its unique key (then Holder is that job's ID); with ErrQueueFull,
+// Report.Done counts jobs that are at the destination, and Repeated those that were
+// there already. A job is refused, and stays, with ErrDuplicate if another job there
+// has its ID, or its unique key (then Holder is that job's ID); with ErrQueueFull,
 // ErrTooLarge or ErrNewerForm if the destination cannot take it; with ErrWrongState if
 // another decision changed it meanwhile. The report is valid even with an error. The
 // text of ErrUnsupported says which of the two stores does not move jobs

@@ -19,10 +19,10 @@ func undoneQueue(queue string) string {
 	return fmt.Sprintf("%x%s", sha256.Sum256([]byte(queue)), undoneSuffix)
 }
 
-// UndoRedrive makes jobs of a queue dead again that were redriven and that no worker
-// has claimed since, with the errors, counts and times that they had. was are the jobs
-// as List or Job returned them before the redrive; their payloads are not needed. A job
-// that was claimed, or changed otherwise, is refused with ErrWrongState and left alone.
+// UndoRedrive makes redriven jobs of a queue dead again, with the errors, counts and
+// times that they had. The argument was holds the jobs as List or Job returned them
+// before the redrive; their payloads are not needed. A job that a worker has claimed
+// since, or that changed otherwise, is refused with ErrWrongState and left alone.
 //
 // No job is lost, even if the process dies. No store can make a pending job dead, so
 // each job is held, restored as a dead job in another queue, whose name ends with

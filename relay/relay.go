@@ -33,8 +33,7 @@ type Config struct {
 	ToQueue string
 
 	// Batch is how many jobs are moved in one step at most. Zero means 1000, which
-	// is the maximum. A step has 4 MiB of payloads, or one job more, whatever this
-	// says.
+	// is the maximum. A step also ends once its payloads have 4 MiB.
 	Batch int
 
 	// Lease is how long another relay waits for this one, if it dies. Zero means 15

@@ -9,7 +9,7 @@ func FindingKinds() []broker.FindingKind { return append([]broker.FindingKind(ni
 
 var findings = []broker.FindingKind{
 	{Code: "schedule-stopped",
-		Means:  "the job that is a schedule is dead, is held by a mover, or has ended: the schedule does not tick",
+		Means:  "the schedule's own job is dead, is held by a mover, or has ended: the schedule does not tick",
 		Repair: "a dead one is revived; what it missed is treated as its misfire policy says",
 		Advice: "finish or undo the move that holds it; if it has ended, start a server that defines it, or put it again"},
 	{Code: "schedule-late",

@@ -10,8 +10,8 @@ import (
 // ExtensionConfig says how a server runs schedules. The zero value is ready to
 // use.
 type ExtensionConfig struct {
-	// Definitions are put when the server starts, as Put does: what was deleted
-	// from the store comes back. NewServer refuses those that cannot be.
+	// Definitions are put when the server starts, as by Put: schedules that were
+	// deleted from the store come back. NewServer refuses invalid definitions.
 	Definitions []Definition
 	// Concurrency is how many schedules a server runs at once; a run takes about
 	// a millisecond. Zero means 8, the maximum is 1000.

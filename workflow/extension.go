@@ -10,9 +10,9 @@ import (
 // ExtensionConfig says how a server runs workflows. The zero value is ready to
 // use.
 type ExtensionConfig struct {
-	// Concurrency is how many workflows a server looks at at once; a look takes
-	// about a millisecond, and more for thousands of nodes. Zero means 8, the
-	// maximum is 1000.
+	// Concurrency is how many workflows a server runs at once; a run takes about
+	// a millisecond, and more with thousands of nodes. Zero means 8, the maximum
+	// is 1000.
 	Concurrency int
 	// Logger gets what an operator should know: workflows that cannot run. Nil
 	// means slog.Default().

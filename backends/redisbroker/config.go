@@ -18,11 +18,11 @@ type Config struct {
 
 	// Buckets is the number of hashes over which the bodies of a queue's jobs
 	// are spread, from 1 to 64. It is fixed for a queue when the queue is made.
-	// Many of them keep a queue of a million jobs nearly as fast as a short one,
-	// and make it easier to move between the nodes of a Cluster, a key at a time.
-	// Jobs under IDs of the application's own share one of them, unless these are
-	// of 26 bytes, as ULIDs are. With one bucket, a claim of a single job takes the
-	// server a tenth less. Defaults to 64.
+	// With many of them a queue of a million jobs is nearly as fast as a short one,
+	// and easier to move between the nodes of a Cluster, which move one key at a
+	// time. Jobs whose IDs the application chose share one bucket, unless these IDs
+	// have 26 bytes, as ULIDs have. With one bucket, a claim of a single job costs
+	// the server a tenth less. Defaults to 64.
 	Buckets int
 
 	// Replicas is how many replicas must have a new job before Enqueue answers
@@ -30,9 +30,9 @@ type Config struct {
 	// job is stored, but Enqueue's error leaves that open ([broker.MayHaveApplied]
 	// is true), and sending the same ID again asks anew. A failover then loses no
 	// job that was accepted, unless a replica without it is promoted, which
-	// Sentinels avoid and do not rule out. Each Enqueue takes a round trip to the
-	// replicas longer, and by scripts alone. Claims and settles never wait: what a
-	// failover takes of them runs jobs again. Defaults to 0, which asks nobody.
+	// Sentinels avoid and do not rule out. Each Enqueue takes longer by
+	// a round trip to the replicas. Claims and settles never wait: if a failover
+	// loses them, their jobs run again. Defaults to 0, which waits for none.
 	Replicas int
 
 	// ReplicaTimeout is how long Enqueue waits for Replicas. Whole milliseconds;

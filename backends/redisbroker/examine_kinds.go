@@ -29,7 +29,7 @@ var jobFindings = []broker.FindingKind{
 		Means:  "a dead job is not in the index of dead jobs by type, reason and error: listings and decisions by these leave it out",
 		Repair: "it is added"},
 	{Code: "dead-index-entry-without-job", Warning: true,
-		Means:  "the index of dead jobs by type, reason and error has one that is not so, or that is not dead: a page is shorter",
+		Means:  "the index of dead jobs by type, reason and error has a job that does not belong there: a page is shorter",
 		Repair: "the entry is removed"},
 	{Code: "body-in-wrong-bucket",
 		Means:  "the job's body is stored where no call looks for it",

@@ -110,8 +110,8 @@ func (a *app) contextSet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "set CONTEXT",
 		Short: "Add a context, or change its store",
-		Long: `Add a context, or change its store. The URL is read from the standard input, where
-it gets into no history of a shell, unless --broker gives it.`,
+		Long: `Add a context, or change its store. The URL comes from --broker, or else from the
+standard input, which keeps it out of the shell's history.`,
 		Example: "  jobsctl context set staging --broker postgres://localhost/staging\n  pass jobs/production | jobsctl context set production",
 		Args:    exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -58,11 +58,10 @@ func (a *app) undoRedrive() *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo FILE",
 		Short: "Make redriven jobs dead again that no worker has claimed",
-		Long: `Make jobs dead again that were redriven and that no worker has claimed since, with
-the errors, counts and times that they had. FILE is what "jobsctl dlq export" wrote
-before they were redriven; - is the standard input. A job that a worker has claimed,
-or that changed otherwise, is refused and left alone. If the redrive was of many,
-pause the queue first.`,
+		Long: `Make redriven jobs dead again, with the errors, counts and times that they had. FILE
+is what "jobsctl dlq export" wrote before the redrive; - is the standard input. A job
+that a worker has claimed since, or that changed otherwise, is refused and left alone.
+If many jobs were redriven, pause the queue first.`,
 		Example: "  jobsctl dlq export --group 3f2a90c1 --out before.ndjson\n  jobsctl dlq redrive --group 3f2a90c1\n" +
 			"  jobsctl dlq undo before.ndjson",
 		Args: exactly("FILE"),

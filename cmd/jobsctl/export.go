@@ -120,8 +120,8 @@ func (a *app) importJobs() *cobra.Command {
 errors, counts and times. If FILE is -, read the standard input.
 
 The command reports refused lines by number and imports the others. You can run
-it again: it counts jobs that exist already and does not change them. It also
-refuses jobs that ran or were deleted since: a queue remembers their IDs for an
+it again: it counts jobs that exist already and does not change them. Nor does it
+store jobs again that ran or were deleted since: a queue remembers their IDs for an
 hour (DUPLICATE SPAN of "jobsctl queues policy").`,
 		Example: "  jobsctl import --broker postgres://… dead.ndjson",
 		Args:    exactly("FILE"),

@@ -47,8 +47,9 @@ RATE is how fast the examined jobs of the group died, between FIRST and LAST. TR
 shows when: each sign is a twelfth of the time between the oldest and the newest job
 of all groups, and is higher where more jobs of the group died.
 
-"jobsctl dlq redrive --group ID" decides about a group, in all queues or in that of
---queue. It asks with the exact number, and then says how many jobs it changed.`,
+"jobsctl dlq redrive --group ID" redrives a group, in all queues or in that of
+--queue. It shows the exact number of jobs, asks for confirmation, and reports how
+many it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,15 +25,15 @@ command reads everything again at the end, to verify that each task is here.
 
 Tasks that run and groups that wait are not imported. So first point producers to
 the new store, pause the queues ("asynq queue pause"), wait until no task is
-active, and then import. Without the pause, a task can run here and there.
+active, and then import. Without the pause, a task can run in both stores.
 
 You can run the command again, after an interruption or for what came since: it
 counts tasks that are here already, or ran here. For that, the queues remember IDs
 for --remember (DUPLICATE SPAN of "jobsctl queues policy").
 
-Without --queue, entries of a scheduler that runs become schedules of the owner
-asynq, paused: resume them when the scheduler has stopped. Asynq does not store
-which zone it uses, nor the options of NewTask; give --zone, and look at them.`,
+Without --queue, the entries of a running scheduler become paused schedules of the
+owner asynq: resume them when the scheduler has stopped. Asynq stores neither the
+scheduler's zone nor the options of NewTask: give --zone, and check the options.`,
 		Example: "  jobsctl import asynq --from redis://old:6379/0 --dry-run\n" +
 			"  jobsctl import asynq --from redis://old:6379/0 --queue critical,default",
 		Args: noArgs,

@@ -25,7 +25,7 @@ use. The command reads everything again at the end, to verify that each job is h
 Running jobs are not imported, nor are unique keys: River computes them in its
 clients. So first point producers to the new store, pause the queues
 (Client.QueuePause), wait until no job runs, and then import. Without the pause, a
-job can run here and there. Periodic jobs are code in River: write them as schedules.
+job can run in both stores. Periodic jobs are code in River: write them as schedules.
 
 You can run the command again, after an interruption or for what came since: it
 counts jobs that are here already, or ran here. For that, the queues remember IDs

@@ -17,9 +17,9 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 		Use:   verb + " QUEUE…",
 		Short: what,
 		Long: what + `.
-images+* means images and its queues for jobs that require labels, but none that is
-created later. "jobsctl queues policy" and "jobsctl why"
-say who paused a queue, when and why.`,
+images+* means images and its queues for jobs that require labels, without those that
+are created later. "jobsctl queues policy" and "jobsctl why" say who paused a queue,
+when and why.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{fmt.Sprintf("give the names of the queues to %s", verb)}

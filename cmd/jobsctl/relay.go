@@ -36,8 +36,8 @@ Each job arrives once, under its ID. Jobs with the same key arrive in order. Any
 number of relays can run for a queue: one works, and the others stand by. If it
 dies, another one goes on after --lease. No worker may serve the queue here.
 
-While the store there is away, or its queue full, jobs wait here. A job that it
-refuses for good is dead here, with the reason; redrive sends it again.
+While the other store cannot be reached, or its queue is full, jobs wait here. A job
+that it refuses for good becomes dead here, with the reason; redrive sends it again.
 
 JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move".`,
 		Example: "  jobsctl relay --queue mail --to redis://localhost:6379\n" +

@@ -76,10 +76,10 @@ The URL of the store comes from --broker, or from the variable JOBS_BROKER. It
 begins with redis, rediss, redis+cluster, rediss+cluster, redis+sentinel,
 rediss+sentinel or postgres.
 
-Several stores have names, contexts, in the configuration file, which is
-jobsctl/config.yaml in XDG_CONFIG_HOME or the user's directory for such files.
---context NAME uses one, "jobsctl context use NAME" makes it the default, and
-"jobsctl context --help" says more.
+If you use several stores, give each a name, a context, in the configuration
+file: jobsctl/config.yaml in XDG_CONFIG_HOME, or else in the user's directory
+for configuration files. --context NAME uses a store for one command, "jobsctl
+context use NAME" makes it the default, and "jobsctl context --help" says more.
 
 The ID of a job can be written in any case, and shortened to its beginning.
 

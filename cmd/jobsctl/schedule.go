@@ -207,10 +207,10 @@ func (a *app) scheduleResume() *cobra.Command {
 }
 
 func (a *app) scheduleRun() *cobra.Command {
-	return a.eachSchedule("run", "Have the jobs of schedules enqueued once more, at once",
-		`Have the jobs of schedules enqueued once more, at once, also while they are paused,
-and whatever their overlap policy. A server that runs schedules enqueues them.
-The IDs of the jobs are written.`,
+	return a.eachSchedule("run", "Enqueue one more job of each schedule, at once",
+		`Enqueue one more job of each schedule, at once, even if the schedule is paused, and
+whatever its overlap policy. A server that runs schedules enqueues the jobs. The
+command prints their IDs.`,
 		func(s *schedule.Schedules, ctx context.Context, id string) error {
 			job, err := s.RunNow(ctx, id)
 			if err != nil {

@@ -43,12 +43,13 @@ func (a *app) stats() *cobra.Command {
 are next in their priority. --json shows this age for each priority. DEAD leaves
 out suppressed jobs, which SUPPRESSED counts where there are any.
 
-The other columns are of about the last five minutes: DONE/S is how many jobs
-completed in a second, FAILED the share of runs that failed or crashed. WAIT P95 is
-within which time 95 of 100 jobs began their first run, RUN P95 within which time 95
-of 100 runs ended, within 12 %; P50 and P99 likewise. GONE IN is when the pending jobs
-are gone if all goes on so, blank if they do not get fewer. A server of the store
-stores them once a minute; while none runs they are blank. --json has means, too.`,
+The other columns cover about the last five minutes: DONE/S is how many jobs
+completed per second, FAILED the share of runs that failed or crashed. 95 of 100 jobs
+waited no longer than WAIT P95 for their first run, and 95 of 100 runs took no longer
+than RUN P95, both within 12 %; P50 and P99 likewise. GONE IN is the time until no job
+is pending at these rates, blank if the number of pending jobs does not fall. A server
+records these figures once a minute; they are blank while none runs. --json has means,
+too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)

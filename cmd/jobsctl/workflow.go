@@ -101,9 +101,9 @@ func (a *app) workflowShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Draw a workflow with the states of its nodes",
-		Long: `Draw a workflow with the states of its nodes. What follows a node alone stands
-below it; several that follow one node branch off; a node that joins several begins
-at the left again, and says after what it comes.`,
+		Long: `Draw a workflow with the states of its nodes. A single node that comes after
+another is below it. Several nodes that come after one are its branches. A node that
+comes after several begins at the left again, and names them.`,
 		Example: "  jobsctl workflow show order-42",
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -174,9 +174,9 @@ func (a *app) workflowRetry() *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry ID [NODE…]",
 		Short: "Resume a workflow that failed",
-		Long: `Resume a workflow that failed: the nodes that failed it run again, and then the
-rest. Nodes that are named run again too. If compensations failed, these run again
-instead.`,
+		Long: `Resume a workflow that failed: the nodes that made it fail run again, and
+then the rest. The named nodes run again too, if they did not complete. If compensations
+failed, only these run again.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{"give the ID of a workflow"}

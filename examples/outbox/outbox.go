@@ -51,7 +51,7 @@ func (s *Shop) Place(ctx context.Context, order string) error {
 // begin relay
 
 // Work handles the steps on Redis until ctx ends. The relay runs in the same
-// server; in however many servers it does, one moves jobs at a time.
+// server. If several servers run it, one of them moves jobs at a time.
 func Work(ctx context.Context, outbox, redis broker.Broker, do func(context.Context, Step) error) error {
 	r, err := relay.New(relay.Config{From: outbox, FromQueue: "orders", To: redis})
 	if err != nil {

@@ -150,8 +150,8 @@ var metricTable = []Metric{
 	{"jobs_type_running", "jobs.type.running", "{job}", Gauge, []string{labelPattern}, false,
 		"Handlers of these types that are running."},
 	{"jobs_type_waiting", "jobs.type.waiting", "{job}", Gauge, []string{labelPattern}, false,
-		"Jobs of these types that a server has leased, and that wait for one of those to end. Where a queue has as many of them as the " +
-			"server has slots, the server takes no more of that queue."},
+		"Jobs of these types that a server has leased, and that wait because the limit is reached. When a server holds as many of " +
+			"them from one queue as it has slots, it claims no more from that queue."},
 	// Relays of this process.
 	{"jobs_relay_active", "jobs.relay.active", "{relay}", Gauge, []string{labelQueue}, false,
 		"1 while this process moves the jobs of the queue to another store, 0 while its relay stands by. The sum over processes is 1, " +

@@ -69,7 +69,10 @@ func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string
 		}
 		items = append(items, a.got.items[:shown]...)
 		if shown == len(a.got.items) {
-			at = place[K]{Cursor: a.got.cursor, Over: a.got.cursor == ""}
+			at.Cursor, at.Over = a.got.cursor, a.got.cursor == ""
+			if shown > 0 {
+				at.Shown = nil // what follows comes after it
+			}
 		} else if shown > 0 {
 			at.Shown = bound
 		}

@@ -30,11 +30,9 @@ func TestErrors_BlocksKeepTheirOrder(t *testing.T) {
 		const n = 120
 		var jobs []broker.NewJob
 		for _, i := range order(n) {
-			j := dead(fmt.Sprintf("job %03d", i), "mail", broker.ReasonRetries, at(i/2))
 			// Some errors do not fit into a block with another.
 			text := fmt.Sprintf("busy %d", i) + strings.Repeat("x", []int{0, 1, 300, 2500}[i%16/5])
-			j.Restore.Head.Errors.Entries = []broker.Failure{{Message: text}}
-			jobs = append(jobs, j)
+			jobs = append(jobs, deadOf(fmt.Sprintf("job %03d", i), at(i/2), text))
 		}
 		for at := 0; at < n; at += 10 {
 			enqueue(t, b, jobs[at:at+10]...)
@@ -73,13 +71,13 @@ func TestErrors_BlocksKeepTheirOrder(t *testing.T) {
 // blocksOf returns how many blocks of errors the index of dead jobs has. One of several errors must have at most some bytes.
 func blocksOf(t *testing.T, c *redis.Client, b *Broker, most int) int {
 	t.Helper()
-	blocks := c.ZRangeByLex(t.Context(), b.queue("q").key("dc"), &redis.ZRangeBy{Min: "[m", Max: "(n"}).Val()
-	for _, block := range blocks {
+	all := blocks(t, c, b)
+	for _, block := range all {
 		if count := block[len(block)-1]; count > 8 || count > 1 && len(block) > most {
 			t.Errorf("a block of %d errors has %d bytes, want %d at most", count, len(block), most)
 		}
 	}
-	return len(blocks)
+	return len(all)
 }
 
 // checkExamination checks that a step of an examination looks at all errors of a block, and at few more than it may.

@@ -108,10 +108,13 @@ func newest(q *broker.Query) int {
 	return 0
 }
 
-// bound writes a time of a query, empty for none.
+// bound writes a time of a query, empty for none. The scripts compare times as texts of 16 digits.
 func bound(t time.Time) any {
 	if t.IsZero() {
 		return ""
+	}
+	if t.After(broker.MaxTime) {
+		t = broker.MaxTime
 	}
 	return broker.Micros(t)
 }

@@ -98,6 +98,8 @@ func TestFind_LooksOnlyAtDeadJobsOfTheTypeOrReason(t *testing.T) {
 		{"between times", broker.Query{Reason: broker.ReasonExpired, After: at(504), Before: at(1504)}, []string{"job 0504", "job 1004"}},
 		{"between times, newest first", broker.Query{Type: "rare", After: at(503), Before: at(1503), Newest: true},
 			[]string{"job 1003", "job 0503"}},
+		{"before a time of more digits", broker.Query{Type: "rare", Before: at(0).AddDate(400, 0, 0)},
+			[]string{"job 0003", "job 0503", "job 1003", "job 1503"}},
 		{"the rarer of both", broker.Query{Type: "mail", Reason: broker.ReasonExpired}, []string{"job 0004", "job 0504", "job 1004", "job 1504"}},
 		{"the rarer of both, which is the type", broker.Query{Type: "rare", Reason: broker.ReasonRetries},
 			[]string{"job 0003", "job 0503", "job 1003", "job 1503"}},

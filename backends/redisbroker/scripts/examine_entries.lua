@@ -191,22 +191,27 @@ end
 -- examine_errors examines a block of the index of dead jobs by error.
 local function examine_errors(block)
   local entries, whole = entries_of(block)
-  local right, wrong = {}, {}
+  local right, astray, wrong = {}, {}, {}
   for i, e in ipairs(entries) do
     records = records + 1
     local id = string.sub(e.position, 17)
     local _, message, position = causes_now(id, string.sub(e.position, 1, 16))
     local such = message and error_entry(position, message) == e.text
-    if such then right[#right + 1] = {position = position, message = message} end
     local in_order = block_of(q, e.position) == block and (i == 1 or precedes(entries[i - 1].position, e.position))
-    if not such or not in_order then wrong[#wrong + 1] = id end
+    if such and in_order then
+      right[#right + 1] = e
+    else
+      wrong[#wrong + 1] = id
+      if such then astray[#astray + 1] = {position = position, message = message} end
+    end
   end
   if not whole and #wrong == 0 then wrong[1] = #entries > 0 and string.sub(entries[1].position, 17) or block end
   for i, id in ipairs(wrong) do
     found('dead-index-entry-without-job', id, not_such, function()
       if i > 1 then return end -- the first repair has stored all that is right anew
       redis.call('ZREM', q.causes, block)
-      for _, e in ipairs(right) do add_error(q, e.position, e.message) end
+      put_block(q, right)
+      for _, e in ipairs(astray) do add_error(q, e.position, e.message) end
     end)
   end
 end

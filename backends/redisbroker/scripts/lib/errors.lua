@@ -25,11 +25,13 @@ local function error_entry(position, message) return position .. '\0' .. #messag
 -- block_end returns what stands behind the entries of a block.
 local function block_end(last, count) return string.format('%04d', last) .. string.char(count) end
 
+local ENTRY = '^(' .. string.rep('%d', 16) .. '[^%z]+)%z(%d+)%z()' -- position, length, and where the error begins
+
 -- entries_of returns the entries of a block, and whether they are all that it has.
 local function entries_of(block)
   local entries, at, last, size = {}, #ERRORS + 1, 0, #block - BLOCK_END
   while at <= size do
-    local position, length, from = string.match(block, '^([^%z]+)%z(%d+)%z()', at)
+    local position, length, from = string.match(block, ENTRY, at)
     if not position or from + tonumber(length) > size + 1 then return entries, false end
     last, at = at, from + tonumber(length)
     entries[#entries + 1] = {position = position, text = string.sub(block, last, at - 1)}
@@ -37,13 +39,19 @@ local function entries_of(block)
   return entries, #entries > 0 and string.sub(block, size + 1) == block_end(last, #entries)
 end
 
--- put_block stores entries as a block.
-local function put_block(q, entries)
+-- put_block stores entries as a block. Four digits are enough for all errors that servers store. Imported ones may be longer:
+-- then each entry has a block of its own.
+local put_block
+function put_block(q, entries)
   if #entries == 0 then return end
   local parts, last = {ERRORS}, #ERRORS + 1
   for i, e in ipairs(entries) do
     parts[i + 1] = e.text
     if i < #entries then last = last + #e.text end
+  end
+  if last > 9999 then
+    for _, e in ipairs(entries) do put_block(q, {e}) end
+    return
   end
   redis.call('ZADD', q.causes, 0, table.concat(parts) .. block_end(last, #entries))
 end
@@ -119,7 +127,7 @@ local function remove_error(q, position)
   local block = block_of(q, position)
   local at, previous, size = #ERRORS + 1, 0, block and #block - BLOCK_END or 0
   while at <= size do
-    local found, length, from = string.match(block, '^([^%z]+)%z(%d+)%z()', at)
+    local found, length, from = string.match(block, ENTRY, at)
     if not found then return end
     local behind = from + tonumber(length)
     if found == position then

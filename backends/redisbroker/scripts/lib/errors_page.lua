@@ -1,5 +1,10 @@
 -- @include errors
 
+local BEGINNING = '^(' .. string.rep('%d', 16) .. ')([^%z]+)' -- time and ID of the first entry of a block
+
+-- cursor_at returns the cursor behind a position.
+local function cursor_at(position) return int(tonumber(string.sub(position, 1, 16))) .. ':' .. string.sub(position, 17) end
+
 -- errors_page looks for a text at n errors, in the order and from the cursor of timed. It returns the IDs of jobs
 -- whose entries have the text, if only in the ID, the next cursor, how many entries it looked at, and the number of each ID among them.
 local function errors_page(q, text, cursor, n, after, upto, newest)
@@ -24,13 +29,17 @@ local function errors_page(q, text, cursor, n, after, upto, newest)
       looked = looked + count
     else
       local entries = entries_of(block)
+      local at, id = string.match(block, BEGINNING, #ERRORS + 1)
+      if #entries == 0 and at and not precedes(at .. id, low) and precedes(at .. id, high) then
+        last = cursor_at(at .. id) -- what cannot be read is passed over
+      end
       local start, stop, step = 1, #entries, 1
       if newest then start, stop, step = #entries, 1, -1 end
       for i = start, stop, step do
         local e = entries[i]
         if not precedes(e.position, low) and precedes(e.position, high) then
           if looked == n then return ids, last, looked, numbers end
-          looked, last = looked + 1, int(tonumber(string.sub(e.position, 1, 16))) .. ':' .. string.sub(e.position, 17)
+          looked, last = looked + 1, cursor_at(e.position)
           if find(e.text, text, 1, true) then ids[#ids + 1], numbers[#numbers + 1] = string.sub(e.position, 17), looked end
         end
       end

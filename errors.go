@@ -42,7 +42,7 @@ var (
 	ErrLeaseLost = broker.ErrLeaseLost // another server has the job, or may have it
 )
 
-// SkipRetry, wrapped in a handler's error, sends the job to the dead-letter
+// SkipRetry wrapped in a handler's error sends the job to the dead-letter
 // queue at once:
 //
 //	return fmt.Errorf("%w: bad payload: %v", jobs.SkipRetry, err)

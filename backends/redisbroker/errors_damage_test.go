@@ -34,7 +34,7 @@ func deadOf(id string, end time.Time, message string) broker.NewJob {
 // blocks returns the blocks of errors in the index of dead jobs.
 func blocks(t *testing.T, c *redis.Client, b *Broker) []string {
 	t.Helper()
-	return c.ZRangeByLex(t.Context(), b.queue("q").key("dc"), &redis.ZRangeBy{Min: "[m", Max: "(n"}).Val()
+	return c.ZRangeArgs(t.Context(), redis.ZRangeArgs{Key: b.queue("q").key("dc"), Start: "[m", Stop: "(n", ByLex: true}).Val()
 }
 
 // replace stores a block instead of another.

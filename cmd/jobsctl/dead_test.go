@@ -168,12 +168,12 @@ func TestDLQ_ASearchShowsItsSizeAndWhatItFoundSoFar(t *testing.T) {
 			}
 			return len(p), nil
 		}
-		code := run(t.Context(), []string{"--broker", "x", "dlq", "list", "--error", "67."}, environment{in: strings.NewReader(""),
+		code := run(t.Context(), []string{"--broker", "x", "dlq", "list", "--error", "967."}, environment{in: strings.NewReader(""),
 			out: writerFunc(note), err: writerFunc(note), getenv: func(string) string { return "" },
 			home: func() (string, error) { return "", nil }, open: func(context.Context, string) (broker.Broker, error) { return slow, nil }})
 		text := strings.Join(lines, "")
-		for _, want := range []string{`^0 Looking through 12,000 dead jobs, the newest first.\n1 QUEUE `, `\n1 mail code 67\.\n1 mail code 167\.`,
-			`\n2 mail code 2067\.`, `\n3 mail code 4967\.\n$`} {
+		for _, want := range []string{`^0 Looking through 12,000 dead jobs, the newest first.\n2 QUEUE `, `\n2 mail code 967\.\n2 mail code 1967\.`,
+			`\n3 mail code 5967\.`, `\n4 mail code 11967\.\n$`} {
 			if !regexp.MustCompile(want).MatchString(text) {
 				t.Errorf("what it says, behind the second in which it says it, does not match %s; exit %d\n%s", want, code, text)
 			}

@@ -18,6 +18,7 @@
 -- @include holder
 -- @include locate
 -- @include pages
+-- @include errors_page
 
 local q, m = open('big')
 if q.refused then return q.refused end

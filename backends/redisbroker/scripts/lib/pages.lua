@@ -1,7 +1,7 @@
 -- @include span
 -- @include entry
 -- @include key_range
--- @include errors_page
+-- @include causes
 
 -- The functions that page take a cursor and a bound. They return up to that many entries, and the next
 -- cursor, which is empty at the end.

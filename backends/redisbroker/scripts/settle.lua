@@ -82,23 +82,23 @@ end
 -- free.
 local ordered = q.rules and q.rules.ordered > 0
 local function quick_key(o, lease)
-  if not o.quick or ordered or string.sub(lease, 2, #o.fence + 1) ~= o.fence then return nil end
-  local tag, size = string.byte(lease, #o.fence + 2, #o.fence + 3)
-  if tag == 2 * KEY + 1 and size < 128 and #lease == #o.fence + 3 + size then return string.sub(lease, #o.fence + 4) end
-  local f = parse_index(string.sub(lease, #o.fence + 2))
+  if not o.quick or ordered or string.find(lease, o.fence, 2, true) ~= 2 then return nil end
+  local at = #o.fence + 2
+  local tag, size = string.byte(lease, at, at + 1)
+  if tag == 2 * KEY + 1 and size < 128 and #lease == at + 1 + size then return string.sub(lease, at + 2) end
+  local f = parse_index(string.sub(lease, at))
   return not f[UNIQUE_KEY] and not f[GIVEN] and not f[KEPT] and f[KEY]
 end
 
 -- sort_out finds the items whose lease holds; if seen is given, of several for one lease the first. It
 -- returns the IDs of all that end a lease; the items that need more than to be removed; the IDs of the
--- rest; and those of the rest that have a head. It fills verdicts, keeps with the items that keep
--- something and end nothing, ends_of_keys, and for keeps and for items that need more outcome and
--- extra, the index of their delay in ARGV.
+-- rest; those of the rest that have a head; and the jobs with keys among the rest, as members of
+-- active_keys. It fills verdicts, keeps with the items that keep something and end nothing, and for
+-- keeps and for items that need more outcome and extra, the index of their delay in ARGV.
 local outcome, extra, keeps = {}, {}, {}
-local ends_of_keys = {} -- index among the rest → key of a job that has one
 local function sort_out(seen)
-  local ended, others, gone, aged, n = {}, {}, {}, {}, 0
-  keeps, ends_of_keys = {}, {}
+  local ended, others, gone, aged, keyed, n, nk = {}, {}, {}, {}, {}, 0, 0
+  keeps = {}
   local i, at = 0, first_run
   while i < total do
     local count, text, each = unpack(ARGV, at, at + 2)
@@ -116,7 +116,10 @@ local function sort_out(seen)
             n = n + 1
             gone[n], verdicts[i - skip] = id, '5'
             if o.epoch ~= '0' then aged[#aged + 1] = id end
-            if key then ends_of_keys[n] = key end
+            if key then
+              nk = nk + 1
+              keyed[nk] = key .. '\0' .. id
+            end
           elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
             outcome[i], extra[i] = o, each and at + 2 * (k - 1)
             if o.kind == 'k' then
@@ -133,19 +136,19 @@ local function sort_out(seen)
     end
     if each then at = at + 2 * count end
   end
-  if #others == 0 then return gone, others, gone, aged end
+  if #others == 0 then return gone, others, gone, aged, keyed end
   for k = 1, n do ended[k] = gone[k] end
   for _, k in ipairs(others) do ended[#ended + 1] = ids[k] end
-  return ended, others, gone, aged
+  return ended, others, gone, aged, keyed
 end
 
-local ended, others, gone, aged
+local ended, others, gone, aged, keyed
 local ends = {} -- by ID, where something is kept: whether an item of the request ends the lease
 if all_quick() then
-  ended, others, gone, aged, verdicts = ids, {}, ids, {}, {string.rep('5', total)}
+  ended, others, gone, aged, keyed, verdicts = ids, {}, ids, {}, {}, {string.rep('5', total)}
 else
-  ended, others, gone, aged = sort_out()
-  if #keeps > 0 then ended, others, gone, aged = sort_out(ends) end
+  ended, others, gone, aged, keyed = sort_out()
+  if #keeps > 0 then ended, others, gone, aged, keyed = sort_out(ends) end
 end
 
 -- From here on the script writes.
@@ -157,7 +160,7 @@ local function end_leases()
   if #ended == 0 then return end
   if redis.call('HDEL', q.leases, unpack(ended)) < #ended then -- a job is there twice
     verdicts = {}
-    ended, others, gone, aged = sort_out({})
+    ended, others, gone, aged, keyed = sort_out({})
   end
   if next(asked) then redis.call('HDEL', q.cancels, unpack(ended)) end
   local left = redis.call('HINCRBY', q.lease_counts, worker, -#ended)
@@ -317,10 +320,10 @@ local function send_events(answer)
 end
 
 end_leases()
-for i, key in pairs(ends_of_keys) do end_lease(key, gone[i]) end
+if #keyed > 0 then end_leases_of(q, keyed) end
 counts.done = #gone -- settle_others counts the others
 if #keeps > 0 then store_kept() end
-if #others > 0 or next(ends_of_keys) then settle_others() end
+if #others > 0 or #keyed > 0 then settle_others() end
 made_room(q, #ended)
 count_ends()
 if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end

@@ -15,13 +15,17 @@ local function bucket_text(b) return int(b[1]) .. ' ' .. int(b[2]) end
 -- it also returns when the next one may.
 local function bucket_free(b, jobs, per, burst)
   local saved = burst + 1
+  if b[1] == 0 and b[2] == 0 then -- nothing has started yet
+    b[1], b[2] = now, -saved
+    return saved
+  end
   local at, used = b[1], math.min(b[2], jobs + saved)
   if used >= jobs then
     local n = whole(used, jobs)
     at, used = at + n * per, used - n * jobs
   end
   local full = whole((saved + math.max(used, -saved)) * per, jobs) + 1
-  if at == 0 and used == 0 or now - at >= full + per then
+  if now - at >= full + per then
     at, used = now, -saved
   elseif at - now > per then
     at = now

@@ -11,6 +11,14 @@ local function end_lease(key, id)
   freed[key] = true
 end
 
+-- end_leases_of does the same for many jobs, given as members of active_keys, before the first end_lease.
+-- Their keys matter only if there are blocked ones.
+local function end_leases_of(q, members)
+  idle = members
+  if redis.call('EXISTS', q.blocked) == 0 then return end
+  for _, m in ipairs(members) do freed[string.match(m, '^%Z*')] = true end
+end
+
 -- release_slots removes the jobs recorded by end_lease from the active ones of their keys.
 local function release_slots(q)
   if #idle > 0 then redis.call('ZREM', q.active_keys, unpack(idle)) end

@@ -12,12 +12,14 @@ local function own_rules(q, keys)
   return all
 end
 
+local OF_QUEUE = {max_depth = 'key_max_depth', max_active = 'key_max_active'}
+
 -- rule_of returns a rule for a key with these rules of its own, which take precedence over the
 -- queue's rule for keys.
 local function rule_of(q, own, name)
   local n = own and own[name] or 0
   if n > 0 then return n end
-  return q.rules['key_' .. name]
+  return q.rules[OF_QUEUE[name]]
 end
 
 -- key_rate returns the rate of a key with these rules of its own: jobs, time and burst. It returns nil or
@@ -26,5 +28,6 @@ local function key_rate(q, own)
   local r = q.rules
   if not r then return nil end
   if own and own.rate > 0 then return {own.rate, own.rate_per, own.rate_burst} end
-  return r.key_rate > 0 and {r.key_rate, r.key_rate_per, r.key_rate_burst}
+  q.rate_of_keys = q.rate_of_keys or {r.key_rate, r.key_rate_per, r.key_rate_burst}
+  return r.key_rate > 0 and q.rate_of_keys
 end

@@ -27,7 +27,7 @@ local function remove_ready(q, key, p, e)
   redis.call('HINCRBY', q.record, 'keyed', -1)
   if span.n <= 0 then
     clear_pieces(q, field, span)
-    unlist_keys(q, {key})
+    unlist_keys(q, {key}, p)
     leave_ring(q, key, tonumber(p))
     return true
   end

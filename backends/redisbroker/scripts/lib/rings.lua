@@ -86,12 +86,24 @@ local function list_keys(q, keys)
   if #keys > 0 then redis.call('ZADD', q.by_key, unpack(members)) end
 end
 
-local function unlist_keys(q, keys)
-  local own, fields, members = own_rules(q, keys), {}, {}
-  for i, key in ipairs(keys) do
-    fields[4 * i - 3], fields[4 * i - 2], fields[4 * i - 1], fields[4 * i] = '1' .. key, '2' .. key, '3' .. key, '4' .. key
+-- only_of reports whether no key has pending jobs of other priorities than p, as is mostly so: each key
+-- that has is in a ring, or it is blocked.
+local OTHERS = {{2, 3, 4}, {1, 3, 4}, {1, 2, 4}, {1, 2, 3}}
+local function only_of(q, p)
+  local i, j, k = unpack(OTHERS[tonumber(p)])
+  return redis.call('EXISTS', q.rings[i], q.rings[j], q.rings[k], q.blocked, q.rechecked) == 0
+end
+
+-- unlist_keys gets the priority of which the keys have no more jobs, if they had some.
+local function unlist_keys(q, keys, p)
+  local own, left, members = own_rules(q, keys), {}, {}
+  if not (p and only_of(q, p)) then
+    local fields = {}
+    for i, key in ipairs(keys) do
+      fields[4 * i - 3], fields[4 * i - 2], fields[4 * i - 1], fields[4 * i] = '1' .. key, '2' .. key, '3' .. key, '4' .. key
+    end
+    left = redis.call('HMGET', q.key_spans, unpack(fields))
   end
-  local left = redis.call('HMGET', q.key_spans, unpack(fields))
   for i, key in ipairs(keys) do
     local some = own[i] or left[4 * i - 3] or left[4 * i - 2] or left[4 * i - 1] or left[4 * i]
     if not some then members[#members + 1] = key .. '\0' end

@@ -26,12 +26,12 @@ end
 
 -- key_room returns what a key may start now: room is the number of jobs; why says why that is 0; till is
 -- when there will be room, if time alone decides; bucket and rate are set if the key has a rate; head
--- is its head, if it has one, and ready says whether that is pending.
-local ENDLESS = {room = math.huge} -- shared by all keys, since it never changes
-local function key_room(q, key, own)
+-- is its head, if it has one, and ready says whether that is pending. used is what the key's rate counts,
+-- if that was read.
+local function key_room(q, key, own, used)
   local r = q.rules
-  if not r then return ENDLESS end
-  local allowed = {room = math.huge}
+  local allowed = {room = math.huge, slots = false, why = false, till = false, bucket = false, rate = false, head = false, ready = false}
+  if not r then return allowed end
   local most = rule_of(q, own, 'max_active')
   if r.ordered > 0 then
     most = 1
@@ -51,11 +51,22 @@ local function key_room(q, key, own)
   end
   local rate = key_rate(q, own)
   if rate then
-    local bucket = read_bucket(redis.call('HGET', q.key_rates, key))
-    local free, till = bucket_free(bucket, unpack(rate))
-    allowed.bucket, allowed.rate = bucket, rate
+    if used == nil then used = redis.call('HGET', q.key_rates, key) end
+    local bucket_of = read_bucket(used)
+    local free, till = bucket_free(bucket_of, unpack(rate))
+    allowed.bucket, allowed.rate = bucket_of, rate
     allowed.room = math.min(allowed.room, free)
     if free == 0 then allowed.why, allowed.till = RATE, till end
   end
   return allowed
+end
+
+-- rooms_of returns what some keys may start, by their index in the list; nothing where no key has rules.
+local ENDLESS = {room = math.huge} -- what such a key may start: shared, since it never changes
+local function rooms_of(q, keys, own)
+  local r, rooms, used = q.rules, {}, {}
+  if not (r and r.of_keys) then return rooms end
+  if r.own or r.key_rate > 0 then used = redis.call('HMGET', q.key_rates, unpack(keys)) end
+  for i, key in ipairs(keys) do rooms[i] = key_room(q, key, own[i], used[i]) end
+  return rooms
 end

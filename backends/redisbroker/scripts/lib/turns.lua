@@ -31,11 +31,18 @@ local function unblock(q, recheck)
   for i, key in ipairs(due_keys) do enter_rings(q, key, own[i]) end
 end
 
--- insert_by_pass adds a taker of turns to a list, at an index or later, behind those whose pass is
+-- Why a taker has no turn left: it has no entry; it may start nothing; it waits for the head of its key,
+-- which has another priority.
+local EMPTY, BLOCKED, WAITS = 1, 2, 3
+
+-- insert_by_pass adds a taker of turns to a list of n, at an index or later, behind those whose pass is
 -- not higher. That is mostly the end, since a key that had a turn comes behind all others.
-local function insert_by_pass(list, from, taker)
-  local low, high = from, #list + 1
-  if high > from and list[high - 1].pass <= taker.pass then low = high end
+local function insert_by_pass(list, n, from, taker)
+  local low, high = from, n + 1
+  if high <= from or list[n].pass <= taker.pass then
+    list[high] = taker
+    return
+  end
   while low < high do
     local middle = math.floor((low + high) / 2)
     if list[middle].pass <= taker.pass then low = middle + 1 else high = middle end
@@ -43,107 +50,112 @@ local function insert_by_pass(list, from, taker)
   table.insert(list, low, taker)
 end
 
--- takers_of returns a list of the takers of turns with the least passes, and how many of them are keys.
--- The list has at least n keys if there are that many, and the jobs without a key. The ring may have
--- other keys, with a pass of list.bound or higher. The fields of a taker are its key, pass, stride and
--- number of turns, and for a key: the first piece of its entries (piece, and field and span to find it),
--- where the next entry begins in that (at), pieces used up (emptied), what the key may start (allowed),
--- and whether it may start nothing (blocked), has no entry left (empty), waits for its head (waits), or
--- had an entry that was void (lost).
+-- new_taker has eight fields: the key and its pass; how many turns it got, and why it gets no more
+-- (state); the span of its entries, the first piece of them, and where in that the next entry begins
+-- (at); and what the key may start (allowed). Another field would double the size of the table. So only
+-- a key with a weight has one for its stride.
+local function new_taker(key, pass, span, piece, allowed)
+  return {key = key, pass = tonumber(pass), turns = 0, state = false, span = span, piece = piece, at = 1, allowed = allowed}
+end
+
+-- takers_of returns a list of the takers of turns with the least passes, and the pass up to which they may
+-- get turns, since then other keys come; nil if there are no keys. The list has at least n keys if there
+-- are that many, and the jobs without a key.
 local function takers_of(q, p, n)
-  local ring, list, keys = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, {}
-  local unkeyed
+  local ring, keys, unkeyed = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, nil
   for i = 1, #ring, 2 do
     if is_guard(ring[i]) then break end
-    -- The table has all fields from the start, since growing it is slow.
-    local taker = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0, stride = STRIDE, at = 1, piece = '', own = false, field = false,
-      span = false, allowed = false, blocked = false, empty = false, waits = false, lost = false, emptied = false}
-    if taker.key == UNKEYED then unkeyed = taker else keys[#keys + 1] = taker.key end
-    list[#list + 1] = taker
+    if ring[i] == UNKEYED then unkeyed = (i + 1) / 2 else keys[#keys + 1] = ring[i] end
   end
-  if #keys == 0 then return list, nil end
-  list.bound = #list > n and list[n + 1].pass or math.huge
-  local waiting = unkeyed_left(q, p)
-  if unkeyed then
-    unkeyed.left = waiting
-  elseif waiting > 0 then
-    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
-    insert_by_pass(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, stride = STRIDE, left = waiting})
-  end
-  local own, at, fields, pieces = own_rules(q, keys), 0, {}, {}
-  for i, key in ipairs(keys) do fields[i] = p .. key end
-  local spans = redis.call('HMGET', q.key_spans, unpack(fields))
+  if #keys == 0 then return nil end
+  local own, fields, firsts, prefix = own_rules(q, keys), {}, {}, tostring(p)
+  for i, key in ipairs(keys) do fields[i] = prefix .. key end
+  local spans, parsed = redis.call('HMGET', q.key_spans, unpack(fields)), {}
   for i, field in ipairs(fields) do
-    spans[i] = span_of(spans[i])
-    pieces[i] = field .. '\0' .. spans[i].head
+    local text = spans[i] or ''
+    local span = parsed[text] or span_of(text)
+    parsed[text], spans[i] = span, span
+    firsts[i] = piece_field(field, span.head)
   end
-  pieces = redis.call('HMGET', q.key_pieces, unpack(pieces))
-  for _, taker in ipairs(list) do
-    if taker.key ~= UNKEYED then
+  local pieces, rooms = redis.call('HMGET', q.key_pieces, unpack(firsts)), rooms_of(q, keys, own)
+  local list, at, waiting = {}, 0, unkeyed_left(q, p)
+  for i = 1, unkeyed and #keys + 1 or #keys do
+    if i == unkeyed then
+      list[i] = new_taker(UNKEYED, ring[2 * i], {n = waiting}, '', ENDLESS)
+    else
       at = at + 1
-      taker.own, taker.field, taker.span, taker.piece = own[at], fields[at], spans[at], pieces[at] or ''
-      taker.stride = stride_of(taker.own)
+      list[i] = new_taker(keys[at], ring[2 * i], spans[at], pieces[at] or '', rooms[at] or ENDLESS)
+      if own[at] then list[i].stride = stride_of(own[at]) end
     end
   end
-  return list, #keys
+  local bound = #list > n and list[n + 1].pass or math.huge
+  if waiting > 0 and not unkeyed then
+    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
+    insert_by_pass(list, #list, 1, new_taker(UNKEYED, pass, {n = waiting}, '', ENDLESS))
+  end
+  return list, bound
 end
 
--- next_entry returns the next ready entry of a key, or nil.
-local function next_entry(q, taker)
-  local span = taker.span
-  while span.n > taker.turns do
-    local line_end = find(taker.piece, '\n', taker.at, true)
-    if line_end then return sub(taker.piece, taker.at, line_end - 1) end
-    local head, tail = ends_of(span)
+-- next_entry returns the next ready entry of a key, or nil. It adds the fields of pieces that are used up
+-- to over. prefix is the priority.
+local function next_entry(q, prefix, taker, over)
+  local line_end = find(taker.piece, '\n', taker.at, true)
+  while not line_end do
+    local head, tail = ends_of(taker.span)
     if head >= tail then return nil end
-    taker.emptied = taker.emptied or {}
-    taker.emptied[#taker.emptied + 1] = piece_field(taker.field, head)
-    span.head = head + 1
-    taker.piece, taker.at = redis.call('HGET', q.key_pieces, piece_field(taker.field, span.head)) or '', 1
+    over[#over + 1] = piece_field(prefix .. taker.key, head)
+    taker.span = {n = taker.span.n, head = head + 1, tail = tail} -- a new one, since keys share equal spans
+    taker.piece, taker.at = redis.call('HGET', q.key_pieces, piece_field(prefix .. taker.key, head + 1)) or '', 1
+    line_end = find(taker.piece, '\n', 1, true)
   end
+  local entry = sub(taker.piece, taker.at, line_end - 1)
+  taker.at = line_end + 1
+  return entry
 end
 
--- give_turns gives up to n turns. It returns the taker of each, in order, and its ready entry, or false
--- for a job without a key.
-local function give_turns(q, n, list)
-  local first_one, turns, entries, taken = 1, {}, {}, 0
-  while taken < n and list[first_one] and looks < LOOKS do
-    local taker, entry = list[first_one], nil
-    if taker.pass > list.bound then break end
-    if taker.key == UNKEYED then
-      if taker.left == 0 then taker.empty = true end
-    else
-      if not taker.allowed then
-        taker.allowed = q.rules and key_room(q, taker.key, taker.own) or ENDLESS
-        taker.blocked = taker.allowed.room <= 0
-      end
-      if not taker.blocked then
-        entry = next_entry(q, taker)
-        local head = taker.allowed.head
-        taker.empty = not entry
-        taker.waits = head and entry and head ~= id_of_ready(entry)
-      end
-    end
-    if taker.waits then taker.pass = taker.pass + taker.stride end -- for its head, which has another priority
-    if taker.blocked or taker.empty or taker.waits then
-      first_one, looks = first_one + 1, looks + 1
-    else
-      taken = taken + 1
-      turns[taken], entries[taken] = taker, entry or false
-      taker.turns, taker.pass = taker.turns + 1, taker.pass + taker.stride
-      if taker.key == UNKEYED then
-        taker.left = taker.left - 1
-        taker.empty = taker.left == 0
+-- give_turns gives up to n turns to the takers in a list, up to a pass. It returns the taker of each, in
+-- order; its ready entry, or false for a job without a key; and whether all entries are just IDs.
+local function give_turns(q, prefix, n, list, bound, over)
+  local turns, entries, taken, plain_ones, i, last = {}, {}, 0, true, 1, #list
+  while taken < n and i <= last and looks < LOOKS do
+    local taker, before = list[i], taken
+    if taker.pass > bound then break end
+    i = i + 1
+    local key, allowed, pass, stride = taker.key, taker.allowed, taker.pass, taker.stride or STRIDE
+    local room, left, head = allowed.room, taker.span.n - taker.turns, allowed.head
+    local rival = list[i] and list[i].pass or math.huge -- until then the taker has the next turn, too
+    while room > 0 and left > 0 do
+      local entry = false
+      if key == UNKEYED then
+        plain_ones = false
       else
-        taker.at, taker.allowed.room = taker.at + #entry + 1, taker.allowed.room - 1
-        taker.blocked = taker.allowed.room <= 0
-        taker.empty = not taker.blocked and taker.span.n <= taker.turns
+        entry = next_entry(q, prefix, taker, over)
+        if not entry then left = 0 break end
+        if byte(entry) == 1 then plain_ones = false end
+        if head and id_of_ready(entry) ~= head then
+          taker.state, pass = WAITS, pass + stride
+          break
+        end
       end
-      first_one = first_one + 1
-      if not (taker.blocked or taker.empty) then insert_by_pass(list, first_one, taker) end
+      taken = taken + 1
+      turns[taken], entries[taken] = taker, entry
+      room, left, pass = room - 1, left - 1, pass + stride
+      if taken == n or pass >= rival or pass > bound then break end
+    end
+    if taken == before then looks = looks + 1 end
+    taker.pass, taker.turns, allowed.room = pass, taker.turns + taken - before, room
+    if not taker.state then
+      if room <= 0 then
+        taker.state = BLOCKED
+      elseif left <= 0 then
+        taker.state = EMPTY
+      else
+        insert_by_pass(list, last, i, taker)
+        last = last + 1
+      end
     end
   end
-  return turns, entries
+  return turns, entries, plain_ones
 end
 
 -- blocked_until returns when a key without room may start a job again, or nil if not time alone decides.
@@ -172,20 +184,22 @@ local function block_keys(q, names, tills)
 end
 
 -- write_takers writes the new passes and rates of the takers, and removes or blocks the keys that may not
--- stay in the ring. It reports whether any left the ring.
-local function write_takers(q, p, list)
+-- stay in the ring. A key that lost a job, which did not exist, holds less than was thought: it is not
+-- blocked. write_takers reports whether any left the ring.
+local function write_takers(q, p, list, lost)
   local empty, stay, rates, blocked, tills = {}, {}, {}, {}, {}
-  for _, taker in ipairs(list) do
-    if taker.allowed and taker.allowed.bucket and taker.turns > 0 then
-      taker.allowed.bucket[2] = taker.allowed.bucket[2] + taker.turns
-      rates[#rates + 1], rates[#rates + 2] = taker.key, bucket_text(taker.allowed.bucket)
+  for i = 1, #list do
+    local taker = list[i]
+    local state, bucket_of = taker.state, taker.allowed.bucket
+    if bucket_of and taker.turns > 0 then
+      bucket_of[2] = bucket_of[2] + taker.turns
+      rates[#rates + 1], rates[#rates + 2] = taker.key, bucket_text(bucket_of)
     end
-    if taker.lost and taker.blocked then taker.blocked = false end -- it holds less than was thought
-    if taker.blocked then
-      blocked[#blocked + 1], tills[#blocked + 1] = taker.key, blocked_until(taker) or FAR
-    elseif taker.empty then
+    if state == EMPTY then
       empty[#empty + 1] = taker.key
-    elseif taker.turns > 0 or taker.waits or taker.key == UNKEYED then
+    elseif state == BLOCKED and not lost[taker] then
+      blocked[#blocked + 1], tills[#blocked + 1] = taker.key, blocked_until(taker) or FAR
+    elseif taker.turns > 0 or state or taker.key == UNKEYED then
       local n = #stay
       stay[n + 1], stay[n + 2] = taker.pass, taker.key
     end
@@ -197,28 +211,28 @@ local function write_takers(q, p, list)
   return #empty > 0 or #blocked > 0
 end
 
--- remove_taken removes the ready entries of the turns that were given.
-local function remove_taken(q, list)
-  local n, over, ended, pieces, spans, keys = 0, {'-'}, {}, {}, {}, {}
-  for _, taker in ipairs(list) do
-    if taker.span and taker.turns > 0 then
-      local span, rest = taker.span, sub(taker.piece, taker.at)
-      n, span.n = n + taker.turns, span.n - taker.turns
-      if taker.emptied then
-        for _, field in ipairs(taker.emptied) do over[#over + 1] = field end
-      end
-      if span.n <= 0 then
-        ended[#ended + 1], keys[#keys + 1] = taker.field, taker.key
+-- remove_taken removes the ready entries of the turns that were given, and the pieces in over.
+local function remove_taken(q, prefix, list, over)
+  local n, ended, pieces, spans, keys = 0, {}, {}, {}, {}
+  for i = 1, #list do
+    local taker = list[i]
+    if taker.turns > 0 and taker.key ~= UNKEYED then
+      local span, field, left = taker.span, prefix .. taker.key, taker.span.n - taker.turns
+      n = n + taker.turns
+      if left <= 0 then
+        ended[#ended + 1], keys[#keys + 1] = field, taker.key
+        over[#over + 1] = piece_field(field, span.head)
         local head, tail = ends_of(span)
-        for number = head, tail do over[#over + 1] = piece_field(taker.field, number) end
+        for number = head + 1, tail do over[#over + 1] = piece_field(field, number) end
       else
+        local head, rest = span.head, sub(taker.piece, taker.at)
         if rest ~= '' then
-          pieces[#pieces + 1], pieces[#pieces + 2] = piece_field(taker.field, span.head), rest
+          pieces[#pieces + 1], pieces[#pieces + 2] = piece_field(field, head), rest
         else
-          over[#over + 1] = piece_field(taker.field, span.head)
-          span.head = span.head + 1
+          over[#over + 1] = piece_field(field, head)
+          head = head + 1
         end
-        spans[#spans + 1], spans[#spans + 2] = taker.field, span_text(span)
+        spans[#spans + 1], spans[#spans + 2] = field, span_text({n = left, head = head, tail = span.tail})
       end
     end
   end
@@ -226,7 +240,7 @@ local function remove_taken(q, list)
   redis.call('HDEL', q.key_pieces, unpack(over)) -- first, so that a full server lets the claim go on
   if #ended > 0 then
     redis.call('HDEL', q.key_spans, unpack(ended))
-    unlist_keys(q, keys)
+    unlist_keys(q, keys, prefix)
   end
   if #pieces > 0 then redis.call('HSET', q.key_pieces, unpack(pieces)) end
   if #spans > 0 then redis.call('HSET', q.key_spans, unpack(spans)) end
@@ -245,58 +259,70 @@ local function add_active(q, members)
   end
 end
 
+-- jobs_of returns the IDs and epochs of the turns that were given, and the taker of each. Among them are
+-- jobs without a key, of which there may be fewer than turns.
+local function jobs_of(q, p, turns, entries)
+  local unkeyed_turns = 0
+  for i = 1, #turns do
+    if not entries[i] then unkeyed_turns = unkeyed_turns + 1 end
+  end
+  local unkeyed, unkeyed_epochs = pop_unkeyed(q, p, unkeyed_turns)
+  local ids, epochs, taker_of, n, at, aged = {}, {}, {}, 0, 0, false
+  for i, taker in ipairs(turns) do
+    local entry, id, epoch = entries[i], nil, nil
+    if entry then
+      id, epoch = id_of_ready(entry), byte(entry) == 1 and sub(entry, 2, (find(entry, ':', 2, true)))
+    else
+      at = at + 1
+      id, epoch = unkeyed[at], unkeyed_epochs[at]
+    end
+    if id then
+      n = n + 1
+      ids[n], epochs[n], taker_of[n] = id, epoch or false, taker
+      aged = aged or epoch
+    end
+  end
+  return ids, aged and epochs, taker_of
+end
+
+-- mark_active adds jobs that were leased to the active ones of their keys. It returns a set of the takers
+-- of jobs that do not exist.
+local function mark_active(q, ids, takers, found)
+  local active, heads, a, h, lost, ordered = {}, {}, 0, 0, {}, q.rules and q.rules.ordered > 0
+  for k = 1, #ids do
+    local taker = takers[k]
+    local key = taker.key
+    if not found[k] then
+      lost[taker] = true
+    elseif key ~= UNKEYED then
+      active[a + 1], active[a + 2], a = '0', key .. '\0' .. ids[k], a + 2
+      if ordered then heads[h + 1], heads[h + 2], h = key, ids[k], h + 2 end
+    end
+  end
+  if a > 0 then add_active(q, active) end
+  if h > 0 then redis.call('HSET', q.key_heads, unpack(heads)) end
+  return lost
+end
+
 -- take_turns leases jobs of priority p by the turns of their keys, and returns how many.
 local function take_turns(q, p, want, jobs)
-  local taken = 0
+  local taken, prefix = 0, tostring(p)
   while taken < want and not full() and looks < LOOKS do
     local n = math.max(1, math.min(want - taken, math.floor(room / q.big)))
-    local list, keys = takers_of(q, p, n)
-    if not keys then return taken + take_of(q, p, want - taken, jobs) end
-    local takers = {unpack(list)}
-    local turns, entries = give_turns(q, n, list)
-    local unkeyed_turns = 0
-    for i = 1, #turns do
-      if not entries[i] then unkeyed_turns = unkeyed_turns + 1 end
-    end
-    local unkeyed, unkeyed_epochs = pop_unkeyed(q, p, unkeyed_turns)
-
-    local ids, epochs, taker_of, next_one, any_epoch = {}, {}, {}, 0, nil
-    for i, taker in ipairs(turns) do
-      local id, epoch
-      if entries[i] then
-        local t = entries[i]
-        id, epoch = id_of_ready(t), byte(t) == 1 and sub(t, 2, (find(t, ':', 2, true)))
-      else
-        next_one = next_one + 1
-        id, epoch = unkeyed[next_one], unkeyed_epochs[next_one]
-      end
-      if id then
-        local k = #ids + 1
-        ids[k], epochs[k], taker_of[k] = id, epoch or false, taker
-        any_epoch = any_epoch or epoch
-      end
-    end
-    remove_taken(q, takers)
-    local leased = 0
+    local list, bound = takers_of(q, p, n)
+    if not list then return taken + take_of(q, p, want - taken, jobs) end
+    local takers, over, epochs = {unpack(list)}, {'-'}, nil
+    local turns, ids, plain_ones = give_turns(q, prefix, n, list, bound, over)
+    local given = #turns
+    if not plain_ones then ids, epochs, turns = jobs_of(q, p, turns, ids) end
+    remove_taken(q, prefix, takers, over)
+    local lost = {}
     if #ids > 0 then
-      leased = lease(q, p, ids, any_epoch and epochs, jobs)
-      local found, active, heads, ordered = jobs[#jobs - 1], {}, {}, q.rules and q.rules.ordered > 0
-      for k, id in ipairs(ids) do
-        local taker = taker_of[k]
-        if not found[k] then
-          taker.lost = true
-        elseif taker.key ~= UNKEYED then
-          local n = #active
-          active[n + 1], active[n + 2] = '0', taker.key .. '\0' .. id
-          if ordered then heads[#heads + 1], heads[#heads + 2] = taker.key, id end
-        end
-      end
-      if #active > 0 then add_active(q, active) end
-      if #heads > 0 then redis.call('HSET', q.key_heads, unpack(heads)) end
+      taken = taken + lease(q, p, ids, epochs, jobs)
+      lost = mark_active(q, ids, turns, jobs[#jobs - 1])
     end
-    local left = write_takers(q, p, takers)
-    taken = taken + leased
-    if #turns == 0 and not left then break end
+    local left = write_takers(q, p, takers, lost)
+    if given == 0 and not left then break end
   end
   return taken
 end

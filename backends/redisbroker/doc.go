@@ -46,9 +46,9 @@
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none,
 //	               unless its handler keeps something
 //	r1…r4  list    ready entries of pending jobs without a key, by priority: added on the left, taken on the right
-//	kl     hash    ready entries of pending jobs with a key, in pieces: priority key "\0" number → entries in order, each
-//	               followed by a newline
-//	ks     hash    priority key → how many entries that is, and the numbers of the first and the last piece
+//	ks     hash    pending jobs with a key: priority key → how many, the numbers of the first and the last piece of their
+//	               ready entries, a newline, and the first piece: entries in order, each followed by a newline
+//	kl     hash    the other pieces: priority key "\0" number → entries
 //	k1…k4  sorted  rings by priority: keys that have pending jobs of it and may start one, by their pass. While there
 //	               are some, jobs without a key are one of them, without a name
 //	kb, kd sorted  all other keys with pending jobs, by when they may start one, or far in the future where no time is
@@ -118,7 +118,7 @@
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
 //     enqueued anew under the same ID has the same entry.
 //   - The ready entries of a key are a text in pieces of some 300 bytes, about ten jobs each, and not members of a sorted
-//     set: a claim of a hundred keys reads and writes the first piece of each in four commands, and an entry takes
+//     set: a claim of a hundred keys reads and writes the first piece of each in two commands, and an entry takes
 //     the bytes of the ID. An operator's decision removes the entry of a job with a key at once; it is looked for in the
 //     first piece, the last, and then all others.
 //   - Turns of keys are strides. The key with the least pass in its ring goes next, and its pass rises by a

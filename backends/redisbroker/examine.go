@@ -12,10 +12,10 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "jobs", "heads", "ready", "line", "scheduled", "retry", "lost", "dead", "causes", "suppressed", "completed",
+	Queue: []string{"record", "jobs", "heads", "ready", "spans", "line", "scheduled", "retry", "lost", "dead", "causes", "suppressed", "completed",
 		"cancelled",
 		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "ended keys", "lapses",
-		"spans", "slots", "key heads", "policies", "blocked",
+		"slots", "key heads", "policies", "blocked",
 		"sizes", "twins", "voids", "total"},
 }
 
@@ -142,7 +142,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 	switch e.at.Part {
 	case "jobs":
 		e.await(told)
-	case "ready", "line", "scheduled", "retry":
+	case "ready", "spans", "line", "scheduled", "retry":
 		e.see(told)
 	case "sizes":
 		if len(told) == 2 {

@@ -12,26 +12,28 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 	return []examinetest.Corruption{
 		{Name: "the line of a key is gone", Want: []string{"job-without-entry keyed", "key-count-differs tenant"},
 			Repairs: []string{"job-without-entry keyed", "key-count-differs tenant", "count-differs keyed"},
-			Plant:   p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
-		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-entry keyed", "count-differs keyed",
-			"key-entry-without-job tenant"},
-			Repairs: []string{"entry-malformed 2tenant 1", "job-without-entry keyed", "count-differs keyed"},
+			Plant:   p(func(p *planting) { p.do("hset", "ks", "2tenant", "1 1 1\n") })},
+		{Name: "the count of a line is gone", Want: []string{"job-without-entry keyed", "count-differs keyed", "key-entry-without-job tenant"},
+			Repairs: []string{"job-without-entry keyed", "count-differs keyed"},
 			Plant:   p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
 		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"},
 			Repairs: []string{"key-count-differs tenant"},
-			Plant:   p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1") })},
+			Plant:   p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1\nkeyed\n") })},
 		{Name: "a turn of nobody in the line of a key", Want: []string{"entry-without-job nobody"},
 			Plant: p(func(p *planting) {
-				p.do("hset", "kl", "2tenant\x001", "keyed\nnobody\n")
-				p.do("hset", "ks", "2tenant", "2 1 1")
+				p.do("hset", "ks", "2tenant", "2 1 1\nkeyed\nnobody\n")
 				p.do("hincrby", "m", "keyed", 1)
 			})},
+		{Name: "a count of no key", Want: []string{"entry-malformed nonsense"},
+			Plant: p(func(p *planting) { p.do("hset", "ks", "nonsense", "0 1 1\nx\n") })},
+		{Name: "a piece that is first and not with its numbers", Want: []string{"entry-malformed 2tenant 1"},
+			Plant: p(func(p *planting) { p.do("hset", "kl", "2tenant\x001", "keyed\n") })},
 		{Name: "a piece of no line", Want: []string{"entry-malformed nonsense"},
 			Plant: p(func(p *planting) { p.do("hset", "kl", "nonsense", "x\n") })},
 		{Name: "a job that ended and stands in line by its key", Want: []string{"job-listed-twice dead"},
 			Plant: p(func(p *planting) {
-				p.do("hset", "kl", "2tenant\x001", "keyed\ndead\n")
-				p.do("hset", "ks", "2tenant", "2 1 1")
+				p.do("hset", "ks", "2tenant", "2 1 2\nkeyed\n")
+				p.do("hset", "kl", "2tenant\x002", "dead\n")
 				p.do("hincrby", "m", "keyed", 1)
 			})},
 		{Name: "a key without a turn", Want: []string{"key-without-turn tenant"}, Plant: p(func(p *planting) { p.do("zrem", "k2", "tenant") })},

@@ -8,7 +8,7 @@
 --        (part: "line", "spans", "slots", "ended keys", "blocked", "key heads", "policies"; most:
 --        records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID or key, what is
---        wrong, 1 if repaired, why not}; told is, for "line": the creation time, priority and entry
+--        wrong, 1 if repaired, why not}; told is, for "line" and "spans": the creation time, priority and entry
 --        of each job seen
 -- @include clock
 -- @include open
@@ -39,18 +39,8 @@ local function reseat(key)
   if admit(q, key, own_rules(q, {key})[1]) then wake(q) end
 end
 
--- examine_piece examines the ready entries in a piece.
-local function examine_piece(field, piece)
-  local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
-  local head, tail = 1, 0
-  if p then head, tail = ends_of(span_for(q, p, key)) end
-  number = tonumber(number)
-  if not p or number < head or number > tail then
-    found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
-      redis.call('HDEL', q.key_pieces, field)
-    end)
-    return
-  end
+-- examine_ready_entries examines the ready entries in a piece of a key.
+local function examine_ready_entries(p, key, piece)
   for t in string.gmatch(piece, '[^\n]+') do
     local id = id_of_ready(t)
     local body = body_of(id)
@@ -71,6 +61,18 @@ local function examine_piece(field, piece)
   end
 end
 
+-- examine_piece examines a piece which is not the first of its span.
+local function examine_piece(field, piece)
+  local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
+  local head, tail = 1, 0
+  if p then head, tail = ends_of(span_for(q, p, key)) end
+  number = tonumber(number)
+  if p and number > head and number <= tail then return examine_ready_entries(p, key, piece) end
+  found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
+    redis.call('HDEL', q.key_pieces, field)
+  end)
+end
+
 local function examine_listing(key)
   if redis.call('ZSCORE', q.by_key, key .. '\0') then return end
   found('key-entry-missing', key, 'the key has a policy or pending jobs, and is not listed', function() list_keys(q, {key}) end)
@@ -78,20 +80,27 @@ end
 
 local PIECES = 1000 -- entries of a key in more pieces are not counted, since that would take too long
 
--- examine_span compares the number of a key's ready entries with their count.
+-- examine_span examines the first piece of a span, and compares the number of its ready entries with their
+-- count.
 local function examine_span(field, text)
-  local span, n, fields = span_of(text), 0, {}
+  local p, key = string.match(field, '^([1-4])([^%z]+)$')
+  if not p then
+    return found('entry-malformed', field, 'a count of jobs is of no key', function() redis.call('HDEL', q.key_spans, field) end)
+  end
+  examine_ready_entries(p, key, span_of(text).piece)
+  local span, fields = span_for(q, p, key), {}
+  if span.n == 0 and redis.call('HEXISTS', q.key_spans, field) == 0 then return end -- repairs removed the last entry
+  local n = select(2, string.gsub(span.piece, '\n', ''))
   local head, tail = ends_of(span)
   if tail - head >= PIECES then return end
-  for number = head, tail do fields[#fields + 1] = piece_field(field, number) end
+  for number = head + 1, tail do fields[#fields + 1] = piece_field(field, number) end
   if #fields > 0 then
     for _, piece in ipairs(redis.call('HMGET', q.key_pieces, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
   end
-  if n == span.n and n > 0 then return examine_listing(string.sub(field, 2)) end
+  if n == span.n and n > 0 then return examine_listing(key) end
   local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
-  found('key-count-differs', string.sub(field, 2), what, function()
-    span.n = n
-    if n == 0 then clear_pieces(q, field, span) else redis.call('HSET', q.key_spans, field, span_text(span)) end
+  found('key-count-differs', key, what, function()
+    if n == 0 then clear_pieces(q, field, span) else redis.call('HSET', q.key_spans, field, span_text(n, span.head, span.tail, span.piece)) end
   end)
 end
 

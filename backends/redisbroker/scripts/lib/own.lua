@@ -28,6 +28,5 @@ local function key_rate(q, own)
   local r = q.rules
   if not r then return nil end
   if own and own.rate > 0 then return {own.rate, own.rate_per, own.rate_burst} end
-  q.rate_of_keys = q.rate_of_keys or {r.key_rate, r.key_rate_per, r.key_rate_burst}
-  return r.key_rate > 0 and q.rate_of_keys
+  return r.key_rate > 0 and r.rate_of_keys
 end

@@ -11,12 +11,12 @@
 -- stopped, or nil if there are no more.
 local function ready_of_key(q, key, p, number, id, n, ids)
   for line = p, 4 do
-    local head, tail = ends_of(span_for(q, line, key))
+    local span = span_for(q, line, key)
+    local head, tail = ends_of(span)
     local seen = id
     for at = math.max(head, number or head), tail do
-      local piece = redis.call('HGET', q.key_pieces, piece_field(line .. key, at)) or ''
       local some = {}
-      for t in string.gmatch(piece, '[^\n]+') do
+      for t in string.gmatch(piece_of(q, line .. key, span, at), '[^\n]+') do
         some[#some + 1] = id_of_ready(t)
         if some[#some] == id then some = {} end
       end

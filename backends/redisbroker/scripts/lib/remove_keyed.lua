@@ -15,7 +15,7 @@ end
 local function clear_pieces(q, field, span)
   redis.call('HDEL', q.key_spans, field)
   local head, tail = ends_of(span)
-  for number = head, tail do redis.call('HDEL', q.key_pieces, piece_field(field, number)) end
+  for number = head + 1, tail do redis.call('HDEL', q.key_pieces, piece_field(field, number)) end
 end
 
 -- remove_ready removes a ready entry of a key. It reports whether the entry was there.
@@ -32,14 +32,15 @@ local function remove_ready(q, key, p, e)
     return true
   end
   local head, tail = ends_of(span)
-  local inner = number > head and number < tail
-  if rest ~= '' or inner then
+  if number == head then
+    span.piece = rest
+  elseif rest ~= '' or number < tail then
     redis.call('HSET', q.key_pieces, piece_field(field, number), rest)
   else
     redis.call('HDEL', q.key_pieces, piece_field(field, number))
-    if number == head then span.head = number + 1 else span.tail = number - 1 end
+    span.tail = number - 1
   end
-  redis.call('HSET', q.key_spans, field, span_text(span))
+  redis.call('HSET', q.key_spans, field, span_text(span.n, span.head, span.tail, span.piece))
   return true
 end
 

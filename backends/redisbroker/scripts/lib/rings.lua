@@ -116,7 +116,7 @@ do -- Lua allows a script 200 local names at a time
   local PIECE = 300 -- bytes; nothing is added to a longer piece
 
   -- append adds entries behind those of a span. It gets the last piece, and adds the fields and pieces
-  -- to store to written. prepend adds entries in front, and gets the first piece.
+  -- to store to written. prepend adds entries in front.
   local function append(field, span, piece, entries, written)
     local from = 1
     while from <= #entries do
@@ -128,18 +128,24 @@ do -- Lua allows a script 200 local names at a time
         upto = math.min(upto, from + math.floor((PIECE - #piece) / (#entries[from] + 1)))
         piece = piece .. table.concat(entries, '\n', from, upto) .. '\n'
       end
-      written[#written + 1], written[#written + 2] = piece_field(field, span.tail), piece
+      if span.tail == span.head then
+        span.piece = piece
+      else
+        written[#written + 1], written[#written + 2] = piece_field(field, span.tail), piece
+      end
       from = upto + 1
     end
   end
 
-  local function prepend(field, span, piece, entries, written)
+  local function prepend(field, span, entries, written)
     local upto = #entries
     while upto >= 1 do
-      if #piece >= PIECE then span.head, piece = span.head - 1, '' end
-      local from = math.max(1, upto - math.floor((PIECE - #piece) / (#entries[upto] + 1)))
-      piece = table.concat(entries, '\n', from, upto) .. '\n' .. piece
-      written[#written + 1], written[#written + 2] = piece_field(field, span.head), piece
+      if #span.piece >= PIECE then
+        written[#written + 1], written[#written + 2] = piece_field(field, span.head), span.piece
+        span.head, span.piece = span.head - 1, ''
+      end
+      local from = math.max(1, upto - math.floor((PIECE - #span.piece) / (#entries[upto] + 1)))
+      span.piece = table.concat(entries, '\n', from, upto) .. '\n' .. span.piece
       upto = from - 1
     end
   end
@@ -162,43 +168,57 @@ do -- Lua allows a script 200 local names at a time
   end
 
   -- head_first puts the head of a key before the entries that come to the front, since only the head may
-  -- start. If the head is first in the line already, it is taken from the first piece, which is returned.
-  local function head_first(q, group, piece)
+  -- start. If the head is the first of all already, it is taken from the first piece.
+  local function head_first(q, group)
     local head, pending = head_of(q, group.key)
-    if not head then return piece end
+    if not head then return end
     for i, e in ipairs(group.entries) do
       if id_of_ready(e) == head then
         table.insert(group.entries, 1, table.remove(group.entries, i))
-        return piece
+        return
       end
     end
-    local e = pending and string.match(piece, '^[^\n]+')
-    if not e or id_of_ready(e) ~= head then return piece end
+    local span = group.span
+    local e = pending and string.match(span.piece, '^[^\n]+')
+    if not e or id_of_ready(e) ~= head then return end
     table.insert(group.entries, 1, e)
-    group.span.n = group.span.n - 1
-    return string.sub(piece, #e + 2)
+    span.n, span.piece = span.n - 1, string.sub(span.piece, #e + 2)
+  end
+
+  -- last_pieces returns the last piece of each group's span that has more than one.
+  local function last_pieces(q, groups, fields)
+    local asked, of, last = {}, {}, {}
+    for _, field in ipairs(fields) do
+      local span = groups[field].span
+      if span.tail ~= span.head then asked[#asked + 1], of[#of + 1] = piece_field(field, span.tail), field end
+    end
+    if #asked == 0 then return last end
+    for i, piece in ipairs(redis.call('HMGET', q.key_pieces, unpack(asked))) do last[of[i]] = piece or '' end
+    return last
   end
 
   -- write_entries stores ready entries, behind the existing ones or, with front, before them.
   local function write_entries(q, groups, fields, front)
-    local spans, last = redis.call('HMGET', q.key_spans, unpack(fields)), {}
+    local spans, written, texts = redis.call('HMGET', q.key_spans, unpack(fields)), {}, {}
     for i, field in ipairs(fields) do
       local span = span_of(spans[i])
-      if span.n == 0 then span.head, span.tail = 1, 1 end
-      groups[field].span, last[i] = span, piece_field(field, front and span.head or span.tail)
+      groups[field].span, groups[field].before = span, span.n
     end
-    local pieces, written, lengths = redis.call('HMGET', q.key_pieces, unpack(last)), {}, {}
+    local last = front and {} or last_pieces(q, groups, fields)
     for i, field in ipairs(fields) do
-      local group, piece = groups[field], pieces[i] or ''
-      group.before = group.span.n
-      if front and q.rules and q.rules.ordered > 0 then piece = head_first(q, group, piece) end
-      local write = front and prepend or append
-      write(field, group.span, piece, group.entries, written)
-      group.span.n = group.span.n + #group.entries
-      lengths[2 * i - 1], lengths[2 * i] = field, span_text(group.span)
+      local group = groups[field]
+      local span = group.span
+      if front and q.rules and q.rules.ordered > 0 then head_first(q, group) end
+      if front then
+        prepend(field, span, group.entries, written)
+      else
+        append(field, span, last[field] or span.piece, group.entries, written)
+      end
+      span.n = span.n + #group.entries
+      texts[2 * i - 1], texts[2 * i] = field, span_text(span.n, span.head, span.tail, span.piece)
     end
-    redis.call('HSET', q.key_pieces, unpack(written))
-    redis.call('HSET', q.key_spans, unpack(lengths))
+    if #written > 0 then redis.call('HSET', q.key_pieces, unpack(written)) end
+    redis.call('HSET', q.key_spans, unpack(texts))
   end
 
   -- add_keyed adds pending jobs with keys, in order; jobs has key, priority, epoch and ID of each. They

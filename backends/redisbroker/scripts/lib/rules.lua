@@ -24,6 +24,7 @@ local function read_limits(q, flow)
   local r = numbers(flow, LIMITS)
   r.own = string.sub(flow, -2) == ',1'
   r.of_keys = r.own or r.key_max_active > 0 or r.key_rate > 0 or r.ordered > 0
+  r.rate_of_keys = {r.key_rate, r.key_rate_per, r.key_rate_burst}
   q.rules = r
 end
 

@@ -2,9 +2,10 @@
 
 -- first_ready returns the first ready entry of a key and priority, or nil.
 local function first_ready(q, key, p)
-  local head, tail = ends_of(span_for(q, p, key))
+  local span = span_for(q, p, key)
+  local head, tail = ends_of(span)
   for number = head, tail do
-    local found = string.match(redis.call('HGET', q.key_pieces, piece_field(p .. key, number)) or '', '^[^\n]+')
+    local found = string.match(piece_of(q, p .. key, span, number), '^[^\n]+')
     if found then return found end
   end
 end
@@ -16,7 +17,7 @@ local function find_ready(q, key, p, wanted)
   local head, tail = ends_of(span)
   for i = 0, tail - head do
     local number = i == 0 and head or i == 1 and tail or head + i - 1
-    local piece = redis.call('HGET', q.key_pieces, piece_field(p .. key, number)) or ''
+    local piece = piece_of(q, p .. key, span, number)
     local from, to = string.find('\n' .. piece, '\n' .. wanted .. '\n', 1, true)
     if from then return number, string.sub(piece, 1, from - 1) .. string.sub(piece, to), span end
   end

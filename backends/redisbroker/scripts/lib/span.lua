@@ -1,22 +1,28 @@
 -- @include ready_entry
 
--- The ready entries of pending jobs with a key are in the hash key_pieces: priority, key, "\0" and the
--- number of a piece → entries in order, each followed by a newline. key_spans has for each priority
--- and key how many entries there are, and the numbers of the first and the last piece. A piece
--- between these may be empty. The numbers of pieces stay strings, which are cheaper, until a script
--- calculates with them.
+-- The ready entries of a key's pending jobs of a priority are pieces of text: entries in order, each
+-- followed by a newline. The hash key_spans has for each priority and key how many entries there are, the
+-- numbers of the first and the last piece, a newline, and the first piece. The hash key_pieces has the
+-- other pieces: priority, key, "\0" and number → piece. Any piece but the last may be empty. The numbers of
+-- pieces stay strings, which are cheaper, until a script calculates with them.
 local function span_of(text)
-  local n, head, tail = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)$')
-  return {n = tonumber(n or 0), head = head or '1', tail = tail or '0'}
+  local n, head, tail, first_piece = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)\n(.*)$')
+  return {n = tonumber(n or 0), head = head or '1', tail = tail or '1', piece = first_piece or ''}
 end
 
-local function span_text(span) return span.n .. ' ' .. span.head .. ' ' .. span.tail end
+local function span_text(n, head, tail, piece) return n .. ' ' .. head .. ' ' .. tail .. '\n' .. piece end
 
 local function ends_of(span) return tonumber(span.head), tonumber(span.tail) end
 
 local function piece_field(field, number) return field .. '\0' .. number end
 
 local function span_for(q, p, key) return span_of(redis.call('HGET', q.key_spans, p .. key)) end
+
+-- piece_of returns a piece of a span by its number.
+local function piece_of(q, field, span, number)
+  if number == tonumber(span.head) then return span.piece end
+  return redis.call('HGET', q.key_pieces, piece_field(field, number)) or ''
+end
 
 -- any_keyed reports whether jobs with a key are pending. key_spans also has a guard.
 local function any_keyed(q) return redis.call('HLEN', q.key_spans) > 1 end

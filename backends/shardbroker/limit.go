@@ -14,8 +14,8 @@ import (
 // limits are the limits of a queue whose parts are lent. The others stay in fixed parts.
 var limits = []limit{
 	&level{ruled("max_active"), func(r *broker.PolicyRequest) **int64 { return &r.MaxActive }, activeUse, blocked},
-	&level{ruled("max_depth"), func(r *broker.PolicyRequest) **int64 { return &r.MaxDepth }, depthUse, filling},
-	&level{ruled("max_bytes"), func(r *broker.PolicyRequest) **int64 { return &r.MaxBytes }, bytesUse, filling},
+	&level{ruled("max_depth"), func(r *broker.PolicyRequest) **int64 { return &r.MaxDepth }, depthUse, nearFull},
+	&level{ruled("max_bytes"), func(r *broker.PolicyRequest) **int64 { return &r.MaxBytes }, bytesUse, nearFull},
 	&rate{ruled("rate"), func(p *broker.Policy) time.Duration { return p.Rate.Per }, startsWait},
 	&rate{ruled("retry_rate"), func(p *broker.Policy) time.Duration { return p.RetryRate.Per }, retriesWait},
 }

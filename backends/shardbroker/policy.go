@@ -9,10 +9,10 @@ import (
 )
 
 // Policy sets the rules in all shards. Each shard has its part of a limit of the whole
-// queue, so that together they never exceed it. Servers move parts of MaxActive, and of a
-// Rate with a Per of a minute or less, to the shards whose jobs wait for them; no shard can
-// use what another leaves of its part of other limits. A limit is at least the number of shards. The rules of keys, and of a key, are
-// the same in each shard. §1, §32, §33.
+// queue, so that together they never exceed it. Servers move the parts to the shards that
+// need them, except those of a rate with a Per of more than a minute, and of numbers of
+// records to keep. A limit is at least the number of shards. The rules of keys, and of a
+// key, are the same in each shard. §1, §32, §33.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.limits); err != nil {
 		return broker.Policy{}, err

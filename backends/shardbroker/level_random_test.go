@@ -1,0 +1,77 @@
+package shardbroker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// slow makes the calls of a process take a time, so that jobs come and go between two of them.
+func slow(b broker.Broker, r *rand.Rand, policies bool) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		if _, sets := c.Request.(*broker.PolicyRequest); !sets || policies {
+			time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+		}
+		return next(ctx)
+	})
+}
+
+// Whatever comes, ends and is changed, and wherever a process that lends dies: no job is accepted beside as many as
+// the limit, which send checks, and another process lends on. The schedule is random, by the seed in the name.
+func TestLendLevel_TheSumNeverExceedsTheLimit(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				f := newFilled(t, 40, seed%2 == 1)
+				changes := seed%4 < 2 // a limit that is changed beside a slow policy call may be exceeded for a moment
+				for range 3 {
+					ctx, die := context.WithCancel(t.Context())
+					p := &mortal{diesAt: 1 + r.IntN(150), applied: r.IntN(2) == 0, die: die}
+					lends := f.open(func(name string, b broker.Broker) broker.Broker {
+						return slow(p.wrap(name, b), rand.New(rand.NewPCG(seed, r.Uint64())), !changes)
+					})
+					_, _ = lends.Claim(ctx, broker.ClaimRequest{Worker: "other", Max: 1, Queues: []broker.Share{{Queue: "q", Max: 1}}})
+					f.live(r, changes)
+					lends.Close()
+					die()
+				}
+				f.run(0) // this process lends from now on
+				time.Sleep(2 * (lendTTL + lendSeldom))
+				for range 4 {
+					f.send("a", 100)
+					time.Sleep(3 * lendOften)
+					f.run(1000, "b")
+				}
+				if a, depth := f.part("a"); depth < f.limit*3/4 {
+					t.Errorf("in the end a shard with a part of %d has %d jobs, want nearly %d: a part is lost", a, depth, f.limit)
+				}
+			})
+		})
+	}
+}
+
+// live sends and ends jobs at random for a minute; each shard has busy and quiet times.
+func (f *filled) live(r *rand.Rand, changes bool) {
+	busy := ""
+	for range 200 {
+		if r.IntN(20) == 0 {
+			busy = []string{"a", "b", ""}[r.IntN(3)]
+		}
+		f.send(busy, r.IntN(12))
+		f.run(r.IntN(8), []string{"a", "b"}[r.IntN(2)])
+		if changes && r.IntN(50) == 0 {
+			_, a := f.part("a")
+			_, b := f.part("b")
+			f.set(max(a+b, 4) + r.Int64N(40)) // one below what is there is exceeded already
+		}
+		time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
+	}
+}

@@ -52,16 +52,18 @@ func (v *level) lent(p *broker.Policy) bool { return v.Of(p) > 0 }
 // shares returns how the shards use their parts, and what the limit leaves.
 func (v *level) shares(total int64, infos []*broker.QueueInfo) (shares []share, left int64) {
 	shares, left = make([]share, len(infos)), total
-	needs := make([]int64, len(infos))
+	needs, all := make([]int64, len(infos)), int64(0)
 	for i, part := range v.parts(infos) {
 		used, need := v.use(infos[i])
 		shares[i], needs[i] = share{part: part, used: used, needs: need}, need
 		left -= shares[i].taken()
+		all += used
 	}
 	least := max(total/int64(16*len(infos)), 1)
 	for i, wants := range fairParts(total, needs) {
-		shares[i].wants = wants
-		shares[i].waits = v.waits(&shares[i], least)
+		s := &shares[i]
+		s.wants = max(min(wants, total-(all-s.used)), 1) // others may have more than is fair
+		s.waits = v.waits(s, least)
 	}
 	return shares, left
 }

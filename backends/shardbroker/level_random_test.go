@@ -67,11 +67,31 @@ func (f *filled) live(r *rand.Rand, changes bool) {
 		}
 		f.send(busy, r.IntN(12))
 		f.run(r.IntN(8), []string{"a", "b"}[r.IntN(2)])
-		if changes && r.IntN(50) == 0 {
-			_, a := f.part("a")
-			_, b := f.part("b")
-			f.set(max(a+b, 4) + r.Int64N(40)) // one below what is there is exceeded already
+		if changes && r.IntN(30) == 0 {
+			f.set(4 + r.Int64N(60))
 		}
 		time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
 	}
+}
+
+// A process dies while it sets a limit whose parts are uneven: it lowers some in all shards before it raises others.
+func TestLendLevel_AProcessThatDiesWhileItSetsALimit(t *testing.T) {
+	t.Parallel()
+	deaths(t, func(t *testing.T, ctx context.Context, p *mortal) {
+		f := newFilled(t, 40, false)
+		for shard, part := range map[string]int64{"a": 35, "b": 5} {
+			_, err := f.stores[shard].Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &part})
+			f.ok(err)
+		}
+		_, _ = f.open(p.wrap).Policy(ctx, broker.PolicyRequest{Queue: "q", MaxDepth: &f.limit})
+		a, _ := f.part("a")
+		b, _ := f.part("b")
+		if a+b > f.limit || !p.dead && a != b {
+			t.Errorf("the parts of a limit of %d are %d and %d", f.limit, a, b)
+		}
+		f.set(f.limit)
+		if n := f.send("b", 40); n != 20 {
+			t.Errorf("after the limit was set again, a shard accepts %d jobs, want 20", n)
+		}
+	})
 }

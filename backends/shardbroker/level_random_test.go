@@ -77,21 +77,63 @@ func (f *filled) live(r *rand.Rand, changes bool) {
 // A process dies while it sets a limit whose parts are uneven: it lowers some in all shards before it raises others.
 func TestLendLevel_AProcessThatDiesWhileItSetsALimit(t *testing.T) {
 	t.Parallel()
-	deaths(t, func(t *testing.T, ctx context.Context, p *mortal) {
-		f := newFilled(t, 40, false)
-		for shard, part := range map[string]int64{"a": 35, "b": 5} {
-			_, err := f.stores[shard].Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &part})
-			f.ok(err)
+	for _, part := range []int64{5, 35} {
+		deaths(t, func(t *testing.T, ctx context.Context, p *mortal) {
+			f := newFilled(t, 40, false)
+			for shard, part := range map[string]int64{"a": part, "b": f.limit - part} {
+				_, err := f.stores[shard].Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &part})
+				f.ok(err)
+			}
+			_, _ = f.open(p.wrap).Policy(ctx, broker.PolicyRequest{Queue: "q", MaxDepth: &f.limit})
+			a, _ := f.part("a")
+			b, _ := f.part("b")
+			if a+b > f.limit || !p.dead && a != b {
+				t.Errorf("the parts of a limit of %d are %d and %d", f.limit, a, b)
+			}
+			f.set(f.limit)
+			if n := f.send("b", 40); n != 20 {
+				t.Errorf("after the limit was set again, a shard accepts %d jobs, want 20", n)
+			}
+		})
+	}
+}
+
+// A step either raises parts, to no more than the limit beside what all shards have, or lowers some. While nothing
+// comes, steps end with the whole limit lent, and no shard waits for what another could lend.
+func TestLevel_StepsKeepTheLimitAndEnd(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		n := 2 + r.IntN(5)
+		total := int64(n) + r.Int64N(int64(1+r.IntN(1000)))
+		v := limits[r.IntN(3)].(*level)
+		infos := make([]*broker.QueueInfo, n)
+		rest := total
+		for i := range infos {
+			q := &broker.QueueInfo{Bytes: r.Int64N(1 + total/int64(n)*2), Counts: map[broker.State]int64{
+				broker.StatePending: r.Int64N(1 + total/int64(n)*2), broker.StateActive: r.Int64N(1 + total/int64(n)*2)}}
+			part := 1 + r.Int64N(rest-int64(n-1-i))
+			v.Set(&q.Policy, part)
+			infos[i], rest = q, rest-part
 		}
-		_, _ = f.open(p.wrap).Policy(ctx, broker.PolicyRequest{Queue: "q", MaxDepth: &f.limit})
-		a, _ := f.part("a")
-		b, _ := f.part("b")
-		if a+b > f.limit || !p.dead && a != b {
-			t.Errorf("the parts of a limit of %d are %d and %d", f.limit, a, b)
+		for step := range 5 {
+			parts := v.next(total, infos, time.Second)
+			raised, lowered, most, over, all := false, false, int64(0), false, int64(0)
+			for i, q := range infos {
+				used, _ := v.use(q)
+				raised, lowered = raised || parts[i] > v.Of(&q.Policy), lowered || parts[i] < v.Of(&q.Policy)
+				most, all = most+max(parts[i], used), all+parts[i]
+				over = over || parts[i] < 1
+			}
+			if over || raised && (lowered || most > total) {
+				t.Fatalf("seed %d, step %d: the parts of %d are %v after %v", seed, step, total, parts, v.parts(infos))
+			}
+			for i, q := range infos {
+				v.Set(&q.Policy, parts[i])
+			}
+			if shares, left := v.shares(total, infos); step == 4 && (raised || lowered || left > 0) {
+				t.Fatalf("seed %d: the parts of %d still move, to %v; the limit leaves %d to %+v", seed, total, parts, left, shares)
+			}
 		}
-		f.set(f.limit)
-		if n := f.send("b", 40); n != 20 {
-			t.Errorf("after the limit was set again, a shard accepts %d jobs, want 20", n)
-		}
-	})
+	}
 }

@@ -222,6 +222,9 @@ func TestLendLevel_EvenLoadMovesNoPart(t *testing.T) {
 			})
 			_, _ = lends.Claim(t.Context(), broker.ClaimRequest{Worker: "other", Max: 1, Queues: []broker.Share{{Queue: "q", Max: 1}}})
 			time.Sleep(lendOften / 2)
+			f.send("a", 150) // though the other shard has more room, this one has enough
+			time.Sleep(3 * lendOften)
+			f.run(150)
 			r := rand.New(rand.NewPCG(1, 0))
 			for i := range 300 {
 				ran := 0

@@ -83,20 +83,15 @@ func (v *level) next(total int64, infos []*broker.QueueInfo, since time.Duration
 	return v.parts(infos)
 }
 
-// raise gives the shards what the limit leaves, first to those that wait.
+// raise gives the shards what the limit leaves.
 func raise(shares []share, left int64) []int64 {
 	parts := make([]int64, len(shares))
-	for _, first := range []bool{true, false} {
-		for i := range shares {
-			s := &shares[i]
-			if s.waits != first {
-				continue
-			}
-			parts[i] = s.part
-			if more := min(left, s.wants-s.taken()); more > 0 {
-				left -= more
-				parts[i] = s.taken() + more
-			}
+	for i := range shares {
+		s := &shares[i]
+		parts[i] = s.part
+		if more := min(left, s.wants-s.taken()); more > 0 {
+			left -= more
+			parts[i] = s.taken() + more
 		}
 	}
 	return parts

@@ -117,7 +117,12 @@ func TestLevel_StepsKeepTheLimitAndEnd(t *testing.T) {
 			infos[i], rest = q, rest-part
 		}
 		for step := range 5 {
-			parts := v.next(total, infos, time.Second)
+			for i, part := range v.next(total, infos, 0) {
+				if part > v.Of(&infos[i].Policy) {
+					t.Fatalf("seed %d, step %d: a part is raised beside jobs that are just accepted", seed, step)
+				}
+			}
+			parts := v.next(total, infos, lendOften)
 			raised, lowered, most, over, all := false, false, int64(0), false, int64(0)
 			for i, q := range infos {
 				used, _ := v.use(q)

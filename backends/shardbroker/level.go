@@ -43,8 +43,8 @@ func blocked(s *share, _ int64) bool { return s.needs > s.used && s.used >= s.pa
 // nearFull reports whether the shard has less than half the room that it could have: it will refuse jobs while
 // others have room. A gain of less than least is not worth two calls, or full shards would always move parts.
 func nearFull(s *share, least int64) bool {
-	room, could := s.part-s.used, s.wants-s.used
-	return 2*room < could && could-room >= least
+	room, gain := s.part-s.used, s.wants-s.part
+	return room < gain && gain >= least
 }
 
 func (v *level) lent(p *broker.Policy) bool { return v.Of(p) > 0 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +14,13 @@ import (
 
 // slow makes the calls of a process take a time, so that jobs come and go between two of them.
 func slow(b broker.Broker, r *rand.Rand, policies bool) broker.Broker {
+	var mu sync.Mutex
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		mu.Lock()
+		takes := time.Duration(r.IntN(200)) * time.Millisecond
+		mu.Unlock()
 		if _, sets := c.Request.(*broker.PolicyRequest); !sets || policies {
-			time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+			time.Sleep(takes)
 		}
 		return next(ctx)
 	})

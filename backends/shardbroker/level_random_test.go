@@ -12,17 +12,26 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// slow makes the calls of a process take a time, so that jobs come and go between two of them.
-func slow(b broker.Broker, r *rand.Rand, policies bool) broker.Broker {
+// poor makes the calls of a process take a time, so that jobs come and go between two of them, and loses some calls,
+// and some answers.
+func poor(b broker.Broker, r *rand.Rand, slowPolicies bool) broker.Broker {
 	var mu sync.Mutex
 	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 		mu.Lock()
-		takes := time.Duration(r.IntN(200)) * time.Millisecond
+		takes, luck := time.Duration(r.IntN(200))*time.Millisecond, r.IntN(60)
 		mu.Unlock()
-		if _, sets := c.Request.(*broker.PolicyRequest); !sets || policies {
+		if _, sets := c.Request.(*broker.PolicyRequest); !sets || slowPolicies {
 			time.Sleep(takes)
 		}
-		return next(ctx)
+		if luck == 0 {
+			return broker.ErrUnavailable
+		}
+		err := next(ctx)
+		if luck == 1 {
+			c.Clear()
+			return broker.ErrUnavailable
+		}
+		return err
 	})
 }
 
@@ -41,7 +50,7 @@ func TestLendLevel_TheSumNeverExceedsTheLimit(t *testing.T) {
 					ctx, die := context.WithCancel(t.Context())
 					p := &mortal{diesAt: 1 + r.IntN(150), applied: r.IntN(2) == 0, die: die}
 					lends := f.open(func(name string, b broker.Broker) broker.Broker {
-						return slow(p.wrap(name, b), rand.New(rand.NewPCG(seed, r.Uint64())), !changes)
+						return poor(p.wrap(name, b), rand.New(rand.NewPCG(seed, r.Uint64())), !changes)
 					})
 					_, _ = lends.Claim(ctx, broker.ClaimRequest{Worker: "other", Max: 1, Queues: []broker.Share{{Queue: "q", Max: 1}}})
 					f.live(r, changes)

@@ -149,6 +149,10 @@ func TestLendLevel_AShardFillsWhatAnotherLeaves(t *testing.T) {
 		if n := f.send("b", 400); n < 3 {
 			t.Errorf("the idle shard accepts %d jobs, want a few", n)
 		}
+		got, err := f.b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}})
+		if f.ok(err); got.Queues[0].Bytes != filledBytes*total(got.Queues[0].Counts) {
+			t.Errorf("%v jobs have %d bytes, want %d for each", got.Queues[0].Counts, got.Queues[0].Bytes, filledBytes)
+		}
 		f.run(400)
 		for range 4 {
 			time.Sleep(lendOften)

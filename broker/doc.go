@@ -313,7 +313,8 @@
 //
 // Policy.MaxBytes bounds the bytes (§13) of the jobs that are pending, scheduled, waiting or
 // in retry: an Enqueue that finds as many or more is refused with ErrQueueFull, after the
-// check of MaxDepth. Concurrent batches may overshoot it.
+// check of MaxDepth. Concurrent batches may overshoot it. QueueInfo.Bytes says how many they
+// are (§23).
 //
 // §33 Keys. A key can have a policy of its own (PolicyRequest with Key): paused, max depth,
 // max active, rate, weight. Each of these that is not zero replaces what the queue's policy
@@ -435,9 +436,9 @@
 //   - §13, §14, §16, §34: jobs in different stores have no order among themselves, nor do
 //     shares. A claim that gave jobs may say More for stores that it did not ask.
 //   - §20, §32, §38: each store has a part of a limit of the queue, and refuses or keeps
-//     back what is over its own part. Parts of MaxActive and of Rate may move between
-//     stores; the backend says how exact the whole then is. A limit of less than one for
-//     each store is refused with ErrUnsupported. So are bounds of records by count (§23).
+//     back what is over its own part. Parts may move between stores; the backend says
+//     how exact the whole then is. A limit of less than one for each store is refused with
+//     ErrUnsupported. So are bounds of records by count (§23).
 //   - §22: whether a queue is in use is asked of one store after the other.
 //
 // A call that one of the stores failed answers for the others, beside an error; Renew and

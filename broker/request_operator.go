@@ -56,6 +56,7 @@ type QueueInfo struct {
 	// that is claimed next.
 	OldestPending map[Priority]time.Time
 	Suppressed    int64 // how many of the dead jobs in Counts are suppressed
+	Bytes         int64 // what MaxBytes bounds, whether it is set or not; 0 with Limits.NoFlow
 
 	Totals  Totals    // what happened in the queue so far
 	AsOf    time.Time // when counts and totals were true

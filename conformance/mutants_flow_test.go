@@ -173,6 +173,15 @@ var flowMutants = []mutant{
 	{"bytes are not bounded", "Limit/MaxBytesBounds Limit/BytesFollowEdits", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) { r.MaxBytes = nil })
 	})},
+	{"the bytes of retries are not told", "Limit/MaxBytesBounds", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				if a.Queues[i].Counts[broker.StatePending] == 0 {
+					a.Queues[i].Bytes = 0
+				}
+			}
+		})
+	})},
 	{"a refusal does not say what is full", "Limit/MaxBytesBounds Key/MaxDepthBounds", always(func(p *patched) {
 		change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
 			for i := range *a {

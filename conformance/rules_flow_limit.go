@@ -189,8 +189,22 @@ var limitRules = []Rule{
 			c.same("what the claim gave of its head", c.worker("v").one("b").Head, before.Head)
 		}},
 	{"Limit/MaxBytesBounds", "§32",
-		"A queue whose waiting jobs have MaxBytes refuses more with ErrQueueFull, of whatever key; ended and active jobs do not count.",
+		"A queue whose waiting jobs have MaxBytes refuses more with ErrQueueFull, of whatever key; ended and active jobs do not count. " +
+			"Bytes says how many they have.",
 		flow, func(c *check) {
+			c.add("x", "y")
+			bytes := c.queue(c.q).Bytes
+			c.policy(broker.PolicyRequest{MaxBytes: &bytes})
+			c.refuse(c.job("z"), broker.ErrQueueFull)
+			c.policy(broker.PolicyRequest{MaxBytes: new(bytes + 1)})
+			c.add("z")
+			c.that(c.queue(c.q).Bytes > bytes, "the bytes of three jobs are %d, those of two %d", c.queue(c.q).Bytes, bytes)
+			v := c.worker("v")
+			held := v.claim(3)
+			c.same("bytes of active jobs", c.queue(c.q).Bytes, int64(0))
+			v.settle(broker.Retry(time.Hour, failure("x")), refs(held[:2])...)
+			c.same("bytes of two retries", c.queue(c.q).Bytes, bytes)
+			c.decide(broker.OpDelete, idsOf(held[:2])...)
 			c.policy(broker.PolicyRequest{MaxBytes: new(int64(15_000))})
 			big := func(id string) broker.NewJob {
 				j := c.keyedJob(id, "key of "+id)

@@ -45,7 +45,7 @@ func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
 			info.SetOldestPending(p+1, j.CreatedAt)
 		}
 	}
-	info.Suppressed, info.Totals = q.suppressed, q.totals
+	info.Suppressed, info.Bytes, info.Totals = q.suppressed, q.bytes, q.totals
 	if workers {
 		for _, w := range q.workers {
 			if !w.ended {

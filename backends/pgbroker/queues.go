@@ -84,7 +84,7 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 		columns = append(columns, &counts[i])
 	}
 	var folded, since []*int64 // a queue that has none has no row, or nulls
-	columns = append(columns, &waiting, &info.Suppressed, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
+	columns = append(columns, &waiting, &info.Suppressed, &info.Bytes, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
 	if err := r.Scan(columns...); err != nil {
 		return info, err
 	}

@@ -36,8 +36,9 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	for part := range slices.Chunk(names, queuesCall) {
 		steps := make([]*step, 0, len(part))
 		for _, name := range part {
-			args := append([]any{workers, len(totalNames)}, totalNames...)
-			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append(args, ruleNames...)})
+			args := append([]any{workers, len(totalNames) + 1}, totalNames...)
+			args = append(append(args, "bytes"), ruleNames...)
+			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: args})
 		}
 		if err := b.run(ctx, nil, steps...); err != nil {
 			return broker.QueuesReply{}, broker.About(err, "queues", "", "")
@@ -69,10 +70,10 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 }
 
 // describedFields is how many fields queues.lua answers before those of workers:
-// counts, suppressed ones, creation times of pending jobs, times of states, what the key plain counted, totals, and the policy.
-var describedFields = 8 + 1 + broker.Priorities + 5 + 1 + len(totalNames) + len(ruleNames)
+// counts, suppressed ones, creation times of pending jobs, times of states, what the key plain counted, totals, bytes, and the policy.
+var describedFields = 8 + 1 + broker.Priorities + 5 + 1 + len(totalNames) + 1 + len(ruleNames)
 
-// plainJob says how lib/sums.lua counts a job in the key plain: by 1<<plainJob.
+// plainJob says how lib/sums.lua counts a job in the key plain: by 1<<plainJob, plus its bytes.
 const plainJob = 33
 
 // totalNames are the fields of a queue's record that count what happened, in the order
@@ -113,10 +114,12 @@ func described(name string, s *step) broker.QueueInfo {
 	}
 	rest = rest[len(timed):]
 	info.Totals = totalsOf(rest[1:])
+	info.Bytes, _ = strconv.ParseInt(text(rest[1+len(totalNames)]), 10, 64)
 	if sum, err := strconv.ParseInt(text(rest[0]), 10, 64); err == nil {
 		info.Totals.Enqueued += sum >> plainJob
+		info.Bytes += sum & (1<<plainJob - 1)
 	}
-	rest = rest[1+len(totalNames):]
+	rest = rest[1+len(totalNames)+1:]
 	info.Policy = policyOf(rest)
 	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))

@@ -64,14 +64,23 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 	if err := wanted.Check(b.limits); err != nil {
 		return err
 	}
+	requests, more, err := b.lowered(ctx, wanted)
+	if err != nil {
+		return err
+	}
 	for _, late := range []bool{false, true} {
-		for i, s := range b.shards {
+		for _, s := range b.shards {
 			if s.From.IsZero() == late || all == (broker.Policy{}) {
 				continue
 			}
-			if _, err := s.Broker.Policy(ctx, partOf(wanted, i, b.parts)); err != nil {
+			if _, err := s.Broker.Policy(ctx, *requests[s]); err != nil {
 				return s.note(ctx, err)
 			}
+		}
+	}
+	if more {
+		if _, err := b.raised(ctx, wanted); err != nil {
+			return err
 		}
 	}
 	plan.Action, plan.Value = broker.MarkSet, []byte(planDone)

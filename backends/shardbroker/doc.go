@@ -16,8 +16,8 @@
 // all shards at once. All other calls ask all shards at the same time.
 //
 // A limit of a whole queue is divided among the shards. While processes claim from the queue,
-// parts of MaxActive and of a Rate move to the shards whose jobs wait for them, and the limit
-// holds as docs/backends/shards.md says. Other limits stay in fixed parts.
+// the parts move to the shards that need them, and the limit holds as docs/backends/shards.md
+// says. The parts of a rate over more than a minute, and of numbers of records to keep, are fixed.
 //
 // While a shard is away the others work. Answers without its part come beside an error
 // that names it.

@@ -254,3 +254,41 @@ func TestMove_APolicyIsWholeWhileAPartMoves(t *testing.T) {
 		}
 	})
 }
+
+// New shards come while an old one has most of what a limit of depth allows: they accept no more than the rest.
+func TestMove_NewShardsTakeNothingThatAnOldOneUses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoving(t)
+		if _, err := m.before().Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: new(int64(100))}); err != nil {
+			t.Fatal(err)
+		}
+		for name, part := range map[string]int64{"a": 90, "b": 10} {
+			if _, err := m.stores[name].Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &part}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 80 {
+			receipts, err := m.stores["a"].Open().Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{newJob(fmt.Sprint("j", i))}})
+			if err != nil || receipts[0].Err != nil {
+				t.Fatal(err, receipts)
+			}
+		}
+		renew := broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true}
+		if _, err := m.both(nil).Renew(t.Context(), renew); err != nil {
+			t.Fatal(err)
+		}
+		parts, sum := make(map[string]int64), int64(0)
+		for name, store := range m.stores {
+			got, err := store.Open().Policy(t.Context(), broker.PolicyRequest{Queue: "q"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts[name] = got.MaxDepth
+			sum += got.MaxDepth
+		}
+		if sum != 100 || parts["a"] < 80 || parts["c"] == 0 || parts["d"] == 0 {
+			t.Errorf("beside 80 jobs in shard a the parts of a limit of 100 are %v", parts)
+		}
+	})
+}

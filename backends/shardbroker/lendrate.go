@@ -1,8 +1,6 @@
 package shardbroker
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -12,108 +10,65 @@ import (
 // whose part grows may start what its burst allows at once. So a shard waits that long for its own.
 const lendRatePer = time.Minute
 
-// lentRate is a shard's part of a rate. Only Jobs moves: each shard keeps its part of Burst.
-type lentRate struct {
-	of      *shard
-	rate    broker.Rate
-	pending int64
+// rate is a rate of a queue. Only Jobs moves: each shard keeps its part of Burst.
+type rate struct {
+	rule
+	per   func(p *broker.Policy) time.Duration
+	waits func(q *broker.QueueInfo) bool // whether the rate may keep jobs back
 }
 
-// ratesOf returns the parts of a queue's rate, and whether they can be lent.
-func ratesOf(queue string, answers []answer[broker.QueuesReply]) (parts []lentRate, ok bool) {
-	for _, a := range answers {
-		i := slices.IndexFunc(a.got.Queues, func(q broker.QueueInfo) bool { return q.Name == queue })
-		if i < 0 {
-			return nil, false
-		}
-		q := &a.got.Queues[i]
-		if r := q.Policy.Rate; r.Jobs == 0 || r.Per > lendRatePer {
-			return nil, false
-		}
-		parts = append(parts, lentRate{a.of, q.Policy.Rate, q.Counts[broker.StatePending]})
-	}
-	return parts, true
+func startsWait(q *broker.QueueInfo) bool { return q.Counts[broker.StatePending] > 0 }
+
+// retriesWait reports whether retries are due: those that may become pending do so in a moment.
+func retriesWait(q *broker.QueueInfo) bool {
+	return q.Counts[broker.StateRetry] > 0 && !q.Oldest[broker.StateRetry].After(q.AsOf)
 }
 
-// balanceRate makes one step: it raises parts if the rate leaves something, or else lowers some.
-func (l *lender) balanceRate(ctx context.Context, queue string) {
-	total, fence, err := l.b.limit(ctx, rateMark, queue) // first, as in balance
-	if err != nil {
-		return
+func (r *rate) lent(p *broker.Policy) bool { return r.Of(p) > 0 && r.per(p) <= lendRatePer }
+
+func (r *rate) next(total int64, infos []*broker.QueueInfo, since time.Duration) []int64 {
+	parts, waits := r.parts(infos), make([]bool, len(infos))
+	for i, q := range infos {
+		waits[i] = r.waits(q)
 	}
-	answers, err := l.b.askQueue(ctx, queue)
-	if err != nil {
-		return
-	}
-	parts, ok := ratesOf(queue, answers)
-	if !ok {
-		return
-	}
-	sum := int64(0)
+	wants, left, short := fairRates(total, waits), total, false
 	for i := range parts {
-		sum += parts[i].rate.Jobs
+		left -= parts[i]
+		short = short || waits[i] && wants[i] > parts[i]
 	}
-	if total == 0 { // it was set without a mark
-		if total = sum; total > 0 {
-			fence, err = l.b.noteLimit(ctx, rateMark, queue, total)
-		}
-		if err != nil {
-			return
-		}
-	}
-	if _, known := l.moved[queue]; !known { // another process may just have moved one
-		l.moved[queue] = time.Now()
-		return
-	}
-	wants, left := fairRates(total, parts), total-sum
-	set := func(i int, jobs int64) {
-		rate := parts[i].rate
-		rate.Jobs = jobs
-		l.moved[queue] = time.Now()
-		l.set(ctx, rateMark, fence, parts[i].of, broker.PolicyRequest{Queue: queue, Rate: &rate})
-	}
-	settled := time.Since(l.moved[queue]) >= parts[0].rate.Per
-	for i := range parts {
-		switch more := min(left, wants[i]-parts[i].rate.Jobs); {
-		case left > 0 && more > 0:
+	switch {
+	case left > 0 && since >= lendOften/2:
+		for i := range parts {
+			more := max(min(left, wants[i]-parts[i]), 0)
 			left -= more
-			set(i, parts[i].rate.Jobs+more)
-		case left < 0 || sum == total && settled && waitsForMore(wants, parts):
-			if wants[i] < parts[i].rate.Jobs {
-				set(i, wants[i])
-			}
+			parts[i] += more
+		}
+	case left < 0 || left == 0 && short && since >= r.per(&infos[0].Policy):
+		for i := range parts {
+			parts[i] = min(parts[i], wants[i])
 		}
 	}
-}
-
-// waitsForMore reports whether jobs wait in a shard that is to have more.
-func waitsForMore(wants []int64, parts []lentRate) bool {
-	for i := range parts {
-		if parts[i].pending > 0 && wants[i] > parts[i].rate.Jobs {
-			return true
-		}
-	}
-	return false
+	return parts
 }
 
 // fairRates divides a rate evenly among the shards whose jobs wait. The others get one.
-func fairRates(total int64, parts []lentRate) []int64 {
-	idle := 0
-	for i := range parts {
-		if parts[i].pending == 0 {
-			idle++
+func fairRates(total int64, waits []bool) []int64 {
+	hungry := 0
+	for _, w := range waits {
+		if w {
+			hungry++
 		}
 	}
-	hungry := len(parts) - idle
-	wants, at := make([]int64, len(parts)), 0
+	n := len(waits)
+	wants, at := make([]int64, n), 0
 	for i := range wants {
 		switch {
 		case hungry == 0:
-			wants[i] = int64(portion(int(total), len(parts), i))
-		case parts[i].pending == 0:
+			wants[i] = int64(portion(int(total), n, i))
+		case !waits[i]:
 			wants[i] = 1
 		default:
-			wants[i] = int64(portion(int(total)-idle, hungry, at))
+			wants[i] = int64(portion(int(total)-(n-hungry), hungry, at))
 			at++
 		}
 	}

@@ -128,6 +128,60 @@ func TestLendRate_AShardUsesWhatAnotherLeaves(t *testing.T) {
 	}
 }
 
+// The rate of retries is lent too: by the retries that are due.
+func TestLendRate_RetriesOfAShardUseWhatAnotherLeaves(t *testing.T) {
+	rating(t, time.Second, func(t *testing.T, r *rated) {
+		none := broker.Rate{Jobs: broker.NoLimit}
+		got, err := r.b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Rate: &none, RetryRate: &r.rate})
+		if r.ok(err); got.RetryRate != r.rate {
+			t.Errorf("the rate of retries is %+v, want %+v", got.RetryRate, r.rate)
+		}
+		turn := func(o broker.Outcome) (n int) {
+			got, err := r.b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 300, Queues: []broker.Share{{Queue: "q", Max: 300}}})
+			r.ok(err)
+			r.number++
+			req := broker.SettleRequest{Worker: "w", Number: r.number}
+			for i := range got.Jobs {
+				req.Items = append(req.Items, broker.Settlement{Job: &got.Jobs[i], Outcome: o})
+			}
+			_, err = r.b.Settle(t.Context(), req)
+			r.ok(err)
+			return len(got.Jobs)
+		}
+		for _, shards := range [][]string{{"a"}, {"a", "b"}} {
+			jobs := 0
+			for _, shard := range shards {
+				r.add(shard, 150)
+				jobs += 150
+			}
+			for jobs > 0 {
+				jobs -= turn(broker.Retry(2*time.Second, broker.Failure{Message: "x"}))
+			}
+			ran, at := 0, time.Now().Add(6*time.Second)
+			for time.Now().Before(at.Add(10 * time.Second)) {
+				if n := turn(broker.Complete(nil)); time.Now().After(at) {
+					ran += n
+				}
+				time.Sleep(lendOften / 10)
+			}
+			if want := 6 + len(shards); ran < 10*want-10 || ran > 10*8+10 {
+				t.Errorf("of the shards %v, %d retries run in ten seconds, want about %d", shards, ran, 10*want)
+			}
+			for turn(broker.Complete(nil)) > 0 || r.left() > 0 {
+				time.Sleep(lendOften / 10)
+			}
+		}
+	})
+}
+
+// left returns how many retries there are.
+func (r *rated) left() int64 {
+	r.t.Helper()
+	got, err := r.b.Queues(r.t.Context(), broker.QueuesRequest{Names: []string{"q"}})
+	r.ok(err)
+	return got.Queues[0].Counts[broker.StateRetry]
+}
+
 // Each part that grows may start a burst, so parts do not follow jobs that come and go within a period.
 func TestLendRate_PartsMoveOnceInAPeriod(t *testing.T) {
 	rating(t, lendRatePer, func(t *testing.T, r *rated) {

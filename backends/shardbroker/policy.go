@@ -9,10 +9,10 @@ import (
 )
 
 // Policy sets the rules in all shards. Each shard has its part of a limit of the whole
-// queue, so that together they never exceed it. Servers move parts of MaxActive, and of a
-// Rate with a Per of a minute or less, to the shards whose jobs wait for them; no shard can
-// use what another leaves of its part of other limits. A limit is at least the number of shards. The rules of keys, and of a key, are
-// the same in each shard. §1, §32, §33.
+// queue, so that together they never exceed it. Servers move the parts to the shards that
+// need them, except those of a rate with a Per of more than a minute, and of numbers of
+// records to keep. A limit is at least the number of shards. The rules of keys, and of a
+// key, are the same in each shard. §1, §32, §33.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.limits); err != nil {
 		return broker.Policy{}, err
@@ -20,22 +20,20 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if err := b.divides(&req); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", req.Queue, "")
 	}
-	requests := make(map[*shard]broker.PolicyRequest, len(b.shards))
-	for i, s := range b.shards {
-		requests[s] = partOf(req, i, b.parts)
-	}
-	if req.MaxActive != nil && req.Key == "" && b.lends() {
-		if err := b.setMaxActive(ctx, req.Queue, *req.MaxActive, requests); err != nil {
+	for which, total := range b.asked(&req) {
+		if _, err := b.noteLimit(ctx, queueLimit{which, req.Queue}, total); err != nil {
 			return broker.Policy{}, err
 		}
 	}
-	if req.Rate != nil && req.Key == "" && b.lends() {
-		if _, err := b.noteLimit(ctx, rateMark, req.Queue, req.Rate.Jobs); err != nil {
-			return broker.Policy{}, err
-		}
+	requests, more, err := b.lowered(ctx, req)
+	if err != nil {
+		return broker.Policy{}, err
 	}
-	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, requests[s]) })
-	if err := failed(answers); err != nil {
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, *requests[s]) })
+	if err = failed(answers); err == nil && more {
+		answers, err = b.raised(ctx, req)
+	}
+	if err != nil {
 		return broker.Policy{}, err
 	}
 	if req.Key != "" {
@@ -54,35 +52,68 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 
 // asSet puts limits into a sum of parts as they were set: the parts are less while one moves.
 func (b *Broker) asSet(ctx context.Context, queue string, all *broker.Policy) error {
-	for _, limit := range []struct {
-		mark string
-		sum  *int64
-	}{{maxActiveMark, &all.MaxActive}, {rateMark, &all.Rate.Jobs}} {
-		if *limit.sum > 0 && b.lends() {
-			total, _, err := b.limit(ctx, limit.mark, queue)
+	for _, which := range limits {
+		if sum := which.Of(all); sum > 0 && b.lends() {
+			total, _, err := b.limit(ctx, queueLimit{which, queue})
 			if err != nil {
 				return err
 			}
-			*limit.sum = max(*limit.sum, total)
+			which.Set(all, max(sum, total))
 		}
 	}
 	return nil
 }
 
-// setMaxActive stores a limit as a whole, and puts the parts of it into the requests.
-func (b *Broker) setMaxActive(ctx context.Context, queue string, total int64, requests map[*shard]broker.PolicyRequest) error {
-	if _, err := b.noteLimit(ctx, maxActiveMark, queue, total); err != nil || total <= 0 {
-		return err
-	}
-	parts, err := b.newParts(ctx, queue, total)
+// lowered divides a request. The part of a level that a shard has does not grow, and what it uses beyond that
+// is not given to another; more says that parts can be raised when all others are lowered.
+func (b *Broker) lowered(ctx context.Context, req broker.PolicyRequest) (requests map[*shard]*broker.PolicyRequest, more bool, err error) {
+	requests = make(map[*shard]*broker.PolicyRequest, len(b.shards))
 	for i, s := range b.shards {
-		if err == nil {
-			r := requests[s]
-			r.MaxActive = &parts[i]
-			requests[s] = r
+		part := partOf(req, i, b.parts)
+		requests[s] = &part
+	}
+	levels, infos, err := b.levelsOf(ctx, req)
+	for v, total := range levels {
+		shares, _ := v.shares(total, infos)
+		for i, part := range lower(shares) {
+			*v.field(requests[b.shards[i]]) = &part
+			more = more || part < shares[i].wants
 		}
 	}
-	return err
+	return requests, more, err
+}
+
+// raised raises the parts of levels to what the limit leaves.
+func (b *Broker) raised(ctx context.Context, req broker.PolicyRequest) ([]answer[broker.Policy], error) {
+	levels, infos, err := b.levelsOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	requests := make(map[*shard]*broker.PolicyRequest, len(b.shards))
+	for _, s := range b.shards {
+		requests[s] = &broker.PolicyRequest{Queue: req.Queue}
+	}
+	for v, total := range levels {
+		for i, part := range raise(v.shares(total, infos)) {
+			*v.field(requests[b.shards[i]]) = &part
+		}
+	}
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, *requests[s]) })
+	return answers, failed(answers)
+}
+
+// levelsOf returns the levels that a request sets, and what the shards have of them.
+func (b *Broker) levelsOf(ctx context.Context, req broker.PolicyRequest) (levels map[*level]int64, infos []*broker.QueueInfo, err error) {
+	levels = make(map[*level]int64)
+	for which, total := range b.asked(&req) {
+		if v, ok := which.(*level); ok && total > 0 {
+			levels[v] = total
+		}
+	}
+	if len(levels) > 0 {
+		infos, err = b.lookAt(ctx, req.Queue)
+	}
+	return levels, infos, err
 }
 
 // divided has the names of the rules of which each shard has a part.

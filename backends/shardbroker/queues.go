@@ -61,6 +61,7 @@ func addQueue(to, q *broker.QueueInfo) {
 		to.SetOldestPending(p, earlier(to.OldestPending[p], at))
 	}
 	to.Suppressed += q.Suppressed
+	to.Bytes += q.Bytes
 	to.Totals = to.Totals.Plus(q.Totals)
 	to.AsOf = earlier(to.AsOf, q.AsOf)
 	for _, w := range q.Workers {

@@ -3,13 +3,13 @@
 -- KEYS   record plain leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
 --        completed cancelled void_entries held key_pieces key_spans rings* blocked ready* group_ends bodies*
 -- ARGV   now queues buckets with_workers all totals* rules*
---        (with_workers: 1 to list them; all: how many totals there are)
+--        (with_workers: 1 to list them; all: how many totals there are, with the bytes, the last)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
 --        creation time of the next job of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
 --        the value of the key plain (lib/sums), empty for 0; the totals, of which the first lacks the
---        jobs in plain; the policy as policy.lua gives it; then per worker: id, until, info,
+--        jobs in plain; the bytes without those in plain; the policy as policy.lua gives it; then per worker: id, until, info,
 --        leases held}
 -- @include clock
 -- @include open

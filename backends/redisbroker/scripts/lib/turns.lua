@@ -63,7 +63,7 @@ local function takers_of(q, p, n)
   local keys, pass, fields, order = {}, {}, {}, {}
   for i = 1, count do
     local key = ring[2 * i - 1]
-    keys[i], pass[i], fields[i], order[i] = key, tonumber(ring[2 * i]), prefix .. key, i
+    keys[i], pass[i], fields[i], order[i] = key, ring[2 * i] + 0, prefix .. key, i
     if key == UNKEYED then unkeyed = i end
   end
   if count <= (unkeyed and 1 or 0) then return nil end

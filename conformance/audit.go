@@ -62,7 +62,7 @@ func (c *check) auditQueue(name string) {
 	for _, state := range broker.States() {
 		for _, j := range c.list(broker.Query{Queue: name, State: state, Suppressed: true, NoPayload: true, Limit: 1000}) {
 			if j.State != state {
-				c.failf("audit: listing of %v jobs of %s\ngot  %s, which is %v\nwant jobs of that state alone", state, name, j.ID, j.State)
+				c.failf("audit: listing of %v jobs of %s\ngot  %s, which is %v\nwant only jobs of that state", state, name, j.ID, j.State)
 			}
 			if other, twice := where[j.ID]; twice {
 				c.failf("audit: job %s of %s\ngot  listed as %v and as %v\nwant one state", j.ID, name, other, state)

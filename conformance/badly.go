@@ -10,9 +10,8 @@ import (
 )
 
 // insistent is a client on a bad network, where calls do not arrive, and answers
-// are lost or cut. It does what clients do then: it repeats what may be repeated
-// until it knows the result, and goes on with the jobs that it received. It is for
-// one goroutine.
+// are lost or cut. It does what clients do in that case: it repeats what may be repeated until it knows
+// the result, and continues with the jobs that it received. Only one goroutine may use it.
 type insistent struct {
 	*faulty.Broker
 	r *rand.Rand

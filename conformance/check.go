@@ -31,7 +31,7 @@ type check struct {
 	// now is the virtual time that helpers send; zero means the store's own clock.
 	now     time.Time
 	tick    time.Duration // the resolution of the store's times
-	audited bool          // whether the store is checked as a whole afterwards
+	audited bool          // whether the whole store is checked after the rule
 
 	heavyJobs int // made by heavy
 
@@ -112,7 +112,7 @@ func (c *check) failf(format string, args ...any) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule %s (broker/doc.go, %s): %s\n", c.rule.ID, c.rule.Section, c.rule.Text)
 	if c.form != nil {
-		fmt.Fprintf(&b, "  in another form of the rule, as its plain one holds: %s\n", c.form.name)
+		fmt.Fprintf(&b, "  in this form of the rule, although the rule holds as written: %s\n", c.form.name)
 	}
 	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n  "))
 	if stack := c.calls.stack(); stack != "" {

@@ -26,19 +26,18 @@ type TB interface {
 	Skipf(format string, args ...any)
 }
 
-// Store is one isolated, empty store: a key prefix, a schema, a map. Release its
-// resources with TB.Cleanup. Its functions are called from one goroutine at a
-// time, unless said otherwise.
+// Store is one isolated, empty store: a key prefix, a schema, a map. Release its resources with
+// TB.Cleanup. Its functions are called from one goroutine at a time, unless their comments say
+// otherwise.
 type Store struct {
 	// Open returns a new handle on the store, as another process would have
-	// one. The suite closes it at the end, and in some rules before. Required.
-	// If waiting claims also poll, open the handle with an interval of an hour:
-	// polling would hide a missing wake-up.
+	// one. The suite closes it at the end, and in some rules earlier. Required. If waiting claims also
+	// poll, open the handle with an interval of an hour: polling would hide a missing wake-up.
 	Open func(TB) broker.Broker
 
 	// OneStore is for a backend with Limits.Shards. It returns a handle, as Open
-	// does, that sends all jobs to one of the shards, and gives that shard the
-	// whole of each limit. Rules that only a single store can keep use it.
+	// does, that sends all jobs to one of the shards, and gives that shard the whole of each limit.
+	// Rules that only a single store can satisfy use it.
 	OneStore func(TB) broker.Broker
 
 	// Bounce severs every connection to the store, or restarts its server
@@ -91,7 +90,7 @@ type limit struct {
 	also     *limit
 }
 
-// and returns a limit for a rule that does not hold under either of two.
+// and returns a limit for a rule that holds only if neither of two limits is declared.
 func (l *limit) and(other *limit) *limit {
 	both := *l
 	both.also = other

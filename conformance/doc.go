@@ -34,29 +34,26 @@
 //
 // # Forms
 //
-// A store often has several paths for one thing: another statement for jobs with
-// options, for a settle of nothing but retries, for a queue that the handle knows.
-// So the rules about enqueueing, claiming, leases, settling, outcomes, keeping and
-// order run four times, each on a store of its own: first as written, then in
-// other forms. In these, jobs have headers, a unique key, a given ID or a
-// retention, or fall due instead of being pending; settles carry other jobs beside
-// the rule's; claims also name other queues. A failure names the form, and shows the
-// calls as they were made.
+// A store often has several paths for one thing: another statement for jobs with options, for a settle
+// that has only retries, for a queue that the handle knows. So the rules about enqueueing, claiming,
+// leases, settling, outcomes, keeping and order run four times, each on a store of its own: first as
+// written, then in other forms. In these, jobs have headers, a unique key, a given ID or a retention, or
+// fall due instead of being pending; settles carry other jobs beside the rule's; claims also name other
+// queues. A failure names the form, and shows the calls as they were made.
 //
 // # Adding a rule
 //
 // A rule is an entry of a slice in rules_<group>.go: a name that never changes,
-// the section it is from, one sentence, and its check. The suite's own tests
-// require that the section exists, that an odd but legal backend passes the rule,
-// and that a mutant (a memory store with one thing wrong) fails it.
+// the section that it comes from, one sentence, and its check. The suite's own tests require that the
+// section exists, that an odd but legal backend passes the rule, and that a mutant (a memory store with
+// one thing wrong) fails it.
 //
 // # Environment
 //
 //   - JOBS_SEED repeats the random sequences of an earlier run.
-//   - JOBS_STRESS is a duration, such as 30s, for which the random and the
-//     concurrent rules run at least. Without it, a rule of the group Model runs 20
-//     sequences of 300 calls, or as many as it can in 2s, and Race/Stress makes one
-//     round. Run it for minutes before you trust a backend.
+//   - JOBS_STRESS is how long the random and the concurrent rules run at least, such as 30s. Without it,
+//     a rule of the group Model runs 20 sequences of 300 calls, or as many as it can in 2s, and
+//     Race/Stress makes one round. Run it for minutes before you trust a backend.
 //   - JOBS_PATIENCE (1) multiplies every wait for something that must happen.
 //   - JOBS_CONFORMANCE_REPORT names a directory for the verdicts, from which
 //     docs/backends.md is made.

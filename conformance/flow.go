@@ -50,8 +50,8 @@ func (w *worker) rest() (got broker.Claimed) {
 	return got
 }
 
-// until claims at each NextDue, as a server does, until it gets these jobs, which
-// must be exactly at at.
+// until claims at each NextDue, as a server does, until it gets these jobs. It must get them exactly at
+// the time at.
 func (w *worker) until(at time.Time, ids ...string) []broker.Job {
 	w.c.tb.Helper()
 	c := w.c

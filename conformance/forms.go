@@ -80,7 +80,7 @@ type made struct {
 	shifted   bool        // it was enqueued a headStart earlier
 	due       time.Time   // when it falls due, if the rule wants it pending
 	body      broker.Body // as the store last returned it
-	sent      broker.Body // as it was enqueued
+	sent      broker.Body // the body with which it was enqueued
 	ended     broker.State
 	endedAt   time.Time
 }

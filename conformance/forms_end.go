@@ -9,17 +9,17 @@ import (
 
 // unfit switches off, for a rule, the parts of a form that contradict it.
 var unfit = map[string]func(*form){
-	// Needs IDs that are free again once their jobs are gone.
+	// This rule needs IDs that become free again when their jobs are gone.
 	"Enqueue/GeneratedIDIsForgotten": func(f *form) { f.given, f.retention = false, false },
-	// Needs an empty store.
+	// This rule needs an empty store.
 	"Enqueue/RegistersItsQueue": func(f *form) { f.known = false },
 	// These test when remembered IDs lapse: their jobs must leave no record, and
 	// must be enqueued at the rule's time.
 	"Enqueue/GivenIDIsRemembered":     func(f *form) { f.given, f.retention, f.due = false, false, false },
 	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
-	// Prunes only its own queue.
+	// This rule prunes only its own queue.
 	"Lease/EndedIDIsRememberedForADay": func(f *form) { f.queues = false },
-	// The queue must not exist before.
+	// The queue must not exist before the rule.
 	"Lease/RegistersItsQueue": func(f *form) { f.queues = false },
 	// Due jobs have no position in the queue until a claim sees them.
 	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },

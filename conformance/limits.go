@@ -6,8 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// What a backend may decline. Its refusal must be ErrUnsupported, with nothing
-// changed.
+// The features that a backend may decline. Its refusal must be ErrUnsupported, with nothing changed.
 var (
 	unique = &limit{name: "NoUnique", declared: func(l broker.Limits) bool { return l.NoUnique }, refused: func(c *check) {
 		c.refuse(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0), broker.ErrUnsupported)
@@ -40,7 +39,7 @@ var (
 		req := w.request(1)
 		req.Wait = broker.MaxWait // longer than the rule may take
 		got, err := w.b.Claim(c.ctx, req)
-		c.ok("a claim with a wait, which is not waited", err)
+		c.ok("a claim with a wait, which must return at once", err)
 		c.same("jobs", len(got.Jobs), 0)
 	}}
 	watch = &limit{name: "NoWatch", declared: func(l broker.Limits) bool { return l.NoWatch }, refused: func(c *check) {

@@ -17,7 +17,7 @@ type model struct {
 	queues map[string]*modelQueue
 	marks  map[string]*broker.Marked
 	turns  bool  // one handle makes all claims, so that the turns of keys can be checked
-	count  int64 // of moments: even when a job became pending, odd in between
+	count  int64 // the current moment: an even number when a job became pending, an odd one between two of these
 
 	followed []*modelJob // jobs that this call freed because the one before them ended
 }
@@ -39,19 +39,19 @@ type modelKey struct {
 	end    time.Time // zero if the key ends with the job
 }
 
-// modelPast is a remembered ID. It is surely refused until one time, and perhaps
-// until another. A job that comes back with a later epoch is not refused.
+// modelPast is a remembered ID. It is certainly refused until surely, and may be refused until perhaps.
+// A job that comes back with a later epoch than left is not refused.
 type modelPast struct {
 	surely, perhaps time.Time
-	left            int64  // the epoch at which the job left for elsewhere
-	into            string // the job that it replaced
+	left            int64  // the epoch at which the job was moved to another store, or stays
+	into            string // the job that this one replaced, if any
 }
 
 type modelWorker struct {
 	until    time.Time
 	ended    bool
 	number   int64
-	verdicts []broker.Verdict // of that number
+	verdicts []broker.Verdict // the answer to the settle with that number
 }
 
 // modelJob is a job with its position in the order of its priority. The moment at
@@ -61,7 +61,7 @@ type modelWorker struct {
 type modelJob struct {
 	broker.Job
 	front       bool
-	loose       bool // it became pending as its key's head; its position is left open
+	loose       bool // it became pending while it was its key's head; its position can be any
 	first, last int64
 	ends        time.Time // of the record of a completed or cancelled job
 	unsure      bool      // held when it was due, so HeldFrom may be pending
@@ -163,8 +163,8 @@ func (q *modelQueue) keeps(j *modelJob) time.Duration {
 
 const stays = math.MaxInt64
 
-// forget removes a record that the store removed between since and now. left is
-// the epoch at which the job was moved to another store, or stays.
+// forget removes a record that the store removed between since and now. left is the epoch at which the
+// job was moved to another store, or the constant stays if it was not.
 func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) {
 	if j.Unique.Mode != window {
 		m.freeKey(q, j)
@@ -217,7 +217,7 @@ func (m *model) hold(q *modelQueue, j *modelJob) {
 	q.keys[j.Unique.Key] = k
 }
 
-// depth returns how many jobs count towards MaxDepth, at least and at most.
+// depth returns the least and the greatest number of jobs that can count towards MaxDepth.
 func (q *modelQueue) depth(now time.Time) (least, most int64) {
 	for _, j := range q.jobs {
 		switch {

@@ -14,12 +14,12 @@ import (
 // on when a store last looked.
 type modelFlow struct {
 	own    map[string]broker.Policy
-	most   map[string]int64 // the highest weight that each key ever had, whose advantage lasts
+	most   map[string]int64 // the highest weight that each key ever had: its advantage lasts after a change
 	heads  map[string]*modelJob
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
 	passed map[turnOf]map[string]int64 // how many jobs of each other key were claimed while a key could start one
-	fresh  bool                        // the policy changed, and since then every claim has said More
+	fresh  bool                        // the policy changed, and every claim since then has said More
 }
 
 // turnOf is a key that may start a job of a priority.
@@ -130,9 +130,9 @@ func (q *modelQueue) wait(startable []*modelJob) {
 	maps.DeleteFunc(q.flow.passed, func(t turnOf, _ map[string]int64) bool { return !can[t] })
 }
 
-// turn checks that a job may be claimed before those of other waiting keys, and counts
-// it. Another key may pass a waiting one as often as the highest weight it ever had,
-// and twice more: once because keys need not be in step, and once for rounding.
+// turn checks that a job may be claimed before those of other waiting keys, and counts it. Another key
+// may pass a waiting key as often as the highest weight that it ever had, and twice more: once because
+// keys need not be in step, and once for rounding.
 func (q *modelQueue) turn(j *modelJob) error {
 	for t, passed := range q.flow.passed {
 		if t.priority != j.Priority || t.key == j.Key {
@@ -178,8 +178,8 @@ func (q *modelQueue) keyDepth(key string) (n int64) {
 	return n
 }
 
-// opens returns when a queue that has just given nothing may give a job by the mere
-// passing of time, or zero for never. A claim must report it as NextDue.
+// opens returns when a queue that has just given nothing may give a job only because time has passed, or
+// zero for never. A claim must report it as NextDue.
 func (m *model) opens(q *modelQueue) (first time.Time) {
 	full, at := m.full(q)
 	if full && at.IsZero() {

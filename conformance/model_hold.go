@@ -66,7 +66,7 @@ func (m *model) move(j *modelJob, op broker.Operation, now broker.State) error {
 		}
 		return nil
 	case op.Kind == broker.OpHold && j.State == broker.StateWaiting:
-		return nil // already
+		return nil // it is held already
 	case op.Kind == broker.OpHold:
 		j.Head = j.Head.Moved()
 		j.unsure = j.waits() && j.ready(m.now)
@@ -91,8 +91,8 @@ func (m *model) move(j *modelJob, op broker.Operation, now broker.State) error {
 // holder returns a random holder for held jobs.
 func (s *sequence) holder() string { return fmt.Sprint("move:", s.r.IntN(2)) }
 
-// restore copies a job to some queue, under its ID or another, and then mostly
-// deletes the original, as a mover does.
+// restore copies a job to some queue, under its ID or another, and then usually deletes the original, as
+// a mover does.
 func (s *sequence) restore() {
 	if s.limits.NoMove {
 		return

@@ -58,7 +58,7 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 		return e
 	}
 	if at < len(got.Jobs) {
-		return fmt.Errorf("claim: job %s of %s, which is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
+		return fmt.Errorf("claim: job %s of %s, although it is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
 	}
 	var want error
 	if gone || maybe && err != nil {
@@ -68,7 +68,7 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 }
 
 // within checks that an answer ends with the job that reaches the limit of bytes.
-// Where each queue is asked by itself, each may add one job beyond it (§13).
+// If a store asks each queue separately, each may add one job beyond the limit (§13).
 func within(most int, jobs []broker.Job, parts int) error {
 	size := 0
 	for i := range jobs {
@@ -194,7 +194,7 @@ func (m *model) reclaim(req broker.ReclaimRequest, got broker.Claimed, err error
 	for i := range got.Jobs {
 		j := q.jobs[got.Jobs[i].ID]
 		if j == nil || j.State != broker.StateActive || !q.workers[j.Worker].ended {
-			return fmt.Errorf("reclaim of %s, whose worker did not run out", got.Jobs[i].ID)
+			return fmt.Errorf("reclaim of %s, although the leases of its worker did not run out", got.Jobs[i].ID)
 		}
 		j.Head, j.Worker = j.Head.Moved(), req.Worker
 		if e := j.differs(&got.Jobs[i]); e != nil {

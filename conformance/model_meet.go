@@ -12,7 +12,7 @@ type meeting struct {
 	want   error // the refusal
 	holder string
 	into   *modelJob // the job that it replaces
-	repeat bool      // it has replaced that one before
+	repeat bool      // the job has replaced that one before
 	before string    // the job behind which it is stored
 }
 
@@ -108,8 +108,8 @@ func (m *model) follow(j *modelJob) {
 	m.followed = append(m.followed, j)
 }
 
-// inOneCall runs f, which applies the answer to a call. Jobs that follow one that
-// ended in the call have no order among the others that it made pending.
+// inOneCall runs f, which applies the answer to a call. If a job ended in the call, the job behind it
+// has no order among the other jobs that the call made pending.
 func (m *model) inOneCall(f func() error) error {
 	begun := m.count + 1
 	m.followed = nil

@@ -253,7 +253,7 @@ func (m *model) prune(q *modelQueue, present func(id string) bool) error {
 		if r.Count == 0 || over <= 0 {
 			continue
 		}
-		bound := left[over-1].FinishedAt // earlier records must go; those of this instant may
+		bound := left[over-1].FinishedAt // earlier records must go; records of this instant may go
 		for _, j := range left {
 			if j.FinishedAt.Before(bound) || j.FinishedAt.Equal(bound) && !present(j.ID) {
 				m.forget(q, j, j.FinishedAt, stays)
@@ -274,7 +274,7 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 		m.marks[req.Name] = mark
 	}
 	if !m.now.Before(mark.Until) {
-		*mark = broker.Marked{Fence: mark.Fence} // fences go on rising after the mark
+		*mark = broker.Marked{Fence: mark.Fence} // later fences are higher than those of the dropped mark
 	}
 	last := mark.Fence
 	mine := mark.Held && mark.Owner == req.Owner && mark.Fence == req.Fence
@@ -311,7 +311,7 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 	return nil
 }
 
-// differs returns an error if the store shows a job otherwise than the model.
+// differs returns an error if the store's job differs from the model's.
 func (j *modelJob) differs(got *broker.Job) error {
 	state, runAt := j.State, j.RunAt
 	if j.waits() && got.State == broker.StatePending {

@@ -110,7 +110,7 @@ func TestSuite_FormsFindWhatThePlainFormOfARuleDoesNot(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				for _, v := range conformance.Judge(memory(m.mutate), strings.Fields(m.kills)...) {
-					if !strings.Contains(v.Failure, "in another form of the rule") {
+					if !strings.Contains(v.Failure, "in this form of the rule") {
 						t.Errorf("%s: %s, not in one of its forms, although %s:\n%s", v.Rule, v.Result, m.name, v.Failure)
 					}
 				}

@@ -27,7 +27,7 @@ type history struct {
 	sent     map[string]bool // by queue and ID
 	racing   bool            // independent callers send the same IDs
 	panicked string          // the first panic of the backend, with its stack
-	late     bool            // jobs now sent are first sends that arrive after their own repeat
+	late     bool            // jobs that are now sent are first sends that arrive after their own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -114,7 +114,7 @@ func (h *history) setLate(late bool) {
 }
 
 // caught turns a panic of the backend into an error of its call, and keeps it
-// for the verdict: one rule fails, and the others go on.
+// for the verdict: one rule fails, and the others continue.
 func (r *recorder) caught(err *error) {
 	p := recover()
 	if p == nil {

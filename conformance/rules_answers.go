@@ -9,7 +9,8 @@ import (
 // Rules about details of answers that the author of a backend might have to guess.
 var answerRules = []Rule{
 	{"Watch/SettledIsOfEndedLeasesAndCancels", "§25",
-		"EventSettled reports where a settle or a retire took a job, kept or not, and what an operator cancelled; no other step does.",
+		"EventSettled reports the state that a job got by a settle, a retire or an operator's cancel, whether its record is kept or not; no " +
+			"other step sends it.",
 		watch, func(c *check) {
 			c.add("first")
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
@@ -60,7 +61,8 @@ var answerRules = []Rule{
 			c.same("events", got, want)
 		}},
 	{"Restore/TakesItsKeyForItsWholeTTL", "§29",
-		"A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique.and(moves), func(c *check) {
+		"A restored job holds its unique key for its TTL, which counts from the restore and " +
+			"not from its creation.", unique.and(moves), func(c *check) {
 			for i, mode := range []broker.UniqueMode{untilDone, untilStarted, window} {
 				key := []string{"until done", "until started", "window"}[i]
 				j := c.uniqueJob(key, key, mode, time.Minute)
@@ -73,7 +75,7 @@ var answerRules = []Rule{
 				c.same("jobs", len(c.list(broker.Query{State: broker.StatePending})), 2*i+2)
 			}
 		}},
-	{"Restore/TimeDecides", "§29", "A restored pending or scheduled job is pending or scheduled by its time alone.", moves, func(c *check) {
+	{"Restore/TimeDecides", "§29", "The time of a restored job alone decides whether it is pending or scheduled.", moves, func(c *check) {
 		for _, state := range []broker.State{broker.StatePending, broker.StateScheduled} {
 			now, later, past := c.job("now "+state.String()), c.job("later "+state.String()), c.job("past "+state.String())
 			later.Delay, past.RunAt = time.Minute, c.now.Add(-time.Minute)
@@ -87,7 +89,7 @@ var answerRules = []Rule{
 		}
 	}},
 	{"Policy/PausedQueueIsNotAwaited", "§17",
-		"A claim of a paused queue never answers a NextDue that has passed, nor More: its caller would ask again at once, for nothing.",
+		"A claim of a paused queue never answers More or a NextDue that has passed: its caller would ask again at once, without result.",
 		nil, func(c *check) {
 			w := c.worker("w")
 			c.add("pending")

@@ -31,7 +31,7 @@ var boundRules = []Rule{
 			}
 		}},
 	{"Bound/ReclaimTakesThousands", "§8",
-		"However many jobs a worker held that ran out, reclaims of several queues hand each of them out once, and then say no More.",
+		"However many jobs a worker held when its leases ran out, reclaims of several queues hand out each of them once, and then say no More.",
 		nil, func(c *check) {
 			w := c.holdThousands()
 			r := c.worker("r", w.queues...)
@@ -53,7 +53,7 @@ var boundRules = []Rule{
 			c.same("jobs reclaimed", len(seen), thousands)
 		}},
 	{"Bound/SettleTakesThousands", "§10",
-		"A settle of thousands of items over several queues has a verdict for each, in order, and those whose lease was lost harm no other.", nil,
+		"A settle of thousands of items over several queues has a verdict for each, in order, and lost leases harm no other item.", nil,
 		func(c *check) {
 			c.keepIn(c.q, time.Hour)
 			w := c.holdThousands()
@@ -99,7 +99,7 @@ var boundRules = []Rule{
 			}
 		}},
 	{"Bound/PruneTakesEachQueue", "§23",
-		"A prune of several queues prunes each of them, also behind one that does not exist, and says More while one has something left.", nil,
+		"A prune of several queues prunes each of them, even after one that does not exist, and says More while one has something left.", nil,
 		func(c *check) {
 			queues := []string{c.q, "unknown", "other", "third"}
 			for i, q := range []string{c.q, "other", "third"} {
@@ -127,7 +127,7 @@ var boundRules = []Rule{
 			c.same("records pruned", sum, 24)
 		}},
 	{"Bound/PagesGoOnFromAJobThatIsGone", "§21",
-		"A listing of many jobs with the same time shows each that stays, although the last job of each page is deleted before the next " +
+		"A listing of many jobs with the same time shows each job that stays, although the last job of each page is deleted before the next " +
 			"page.", nil,
 		func(c *check) {
 			const n = 14

@@ -10,7 +10,7 @@ import (
 
 var bytesRules = []Rule{
 	{"Claim/EndsWithItsBytes", "§13",
-		"A claim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
+		"A claim gives no further job once the given jobs have Bytes bytes, and says More: the first job is always given.", nil, func(c *check) {
 			w := c.worker("w", c.q, "other")
 			for _, most := range []int{1, 900, 2_300} {
 				w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q)
@@ -19,7 +19,7 @@ var bytesRules = []Rule{
 			}
 		}},
 	{"Claim/EndsWithItsBytesOfDueJobs", "§13",
-		"A claim of jobs that fell due ends with its Bytes, too, whether they come alone or behind pending ones.", nil, func(c *check) {
+		"A claim of jobs that fell due ends at its Bytes, too, whether they come alone or after pending jobs.", nil, func(c *check) {
 			w := c.worker("w")
 			for _, known := range []bool{false, true} { // a store that knows when the next job is due may take another path
 				ids := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
@@ -38,7 +38,8 @@ var bytesRules = []Rule{
 			}
 		}},
 	{"Reclaim/EndsWithItsBytes", "§13",
-		"A reclaim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
+		"A reclaim gives no further job once the given jobs have Bytes bytes, and says More: the first " +
+			"job is always given.", nil, func(c *check) {
 			ids := c.heavy(0, c.q, c.q, c.q, c.q, c.q, c.q, c.q)
 			w, r := c.worker("w"), c.worker("r")
 			w.take(ids...)
@@ -66,8 +67,8 @@ var bytesRules = []Rule{
 // heavy is the payload size of jobs in the rules about bytes.
 const heavy = 900
 
-// heavy enqueues a job of that size into each of the queues. With a delay, they fall
-// due one after the other from then on.
+// heavy enqueues a job with a payload of that size into each of the queues. With a delay, they fall due
+// one after the other from then on.
 func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 	c.tb.Helper()
 	for _, q := range queues {

@@ -19,7 +19,7 @@ var claimRules = []Rule{
 			c.same("the claimed job", got, want)
 			c.same("the job as another client finds it", *c.must("a", broker.StateActive), want)
 		}},
-	{"Claim/GivesAJobOnce", "§26", "A job that is claimed is given to nobody else, on whatever handle.", nil, func(c *check) {
+	{"Claim/GivesAJobOnce", "§26", "A claimed job is given to no other worker, on any handle.", nil, func(c *check) {
 		other := c.open()
 		c.add("a", "b", "c", "d", "e")
 		one, two := c.worker("w1"), c.workerOn(other, "w2")
@@ -30,7 +30,7 @@ var claimRules = []Rule{
 		one.nothing()
 		two.nothing()
 	}},
-	{"Claim/GivesAtMostMax", "§14", "The sum of what a claim gives never exceeds Max, nor a share its own.", nil, func(c *check) {
+	{"Claim/GivesAtMostMax", "§14", "A claim gives at most Max jobs, and from each share at most the share's Max.", nil, func(c *check) {
 		for i := range 12 {
 			j := c.job(fmt.Sprint("j", i))
 			j.Queue = []string{c.q, "other"}[i%2]
@@ -65,7 +65,7 @@ var claimRules = []Rule{
 			c.same("due jobs in a share", len(got.Jobs), most)
 		}
 	}},
-	{"Claim/ServesSharesInOrder", "§14", "Shares are served in order, and a queue may stand several times.", nil, func(c *check) {
+	{"Claim/ServesSharesInOrder", "§14", "Shares are served in order, and a queue may appear several times.", nil, func(c *check) {
 		for i := range 4 {
 			for _, q := range []string{c.q, "other"} {
 				j := c.job(fmt.Sprint(q, i))
@@ -127,7 +127,7 @@ var claimRules = []Rule{
 		c.gone("b")
 	}},
 	{"Claim/RepeatedSettleIsNotRepeated", "§10",
-		"A claim that repeats a settle's number answers it as the first time, and still claims.", nil, func(c *check) {
+		"A claim that repeats the number of a settle gives the same verdicts as the first time, and still claims.", nil, func(c *check) {
 			c.add("a", "b")
 			w := c.worker("w")
 			a := w.one("a")
@@ -151,7 +151,7 @@ var claimRules = []Rule{
 			c.same("jobs", len(got.Jobs), 0)
 			c.must("a", broker.StatePending)
 		}},
-	{"Claim/FailingQueueWithholdsNothing", "§14", "Jobs of one queue come beside the error of another.", nil, func(c *check) {
+	{"Claim/FailingQueueWithholdsNothing", "§14", "A claim gives the jobs of one queue beside the error of another.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)

@@ -39,7 +39,8 @@ var countRules = []Rule{
 			c.countsAre(map[broker.State]int64{broker.StatePending: 1, broker.StateActive: 2})
 		}},
 	{"Count/OldestSaysSinceWhen", "§23",
-		"Oldest tells the creation of the pending job next in turn of any priority, the earliest due time, and the earliest end.", nil,
+		"Oldest has the earliest creation among the pending jobs that are next in their priority, the earliest due time, " +
+			"and the earliest end.", nil,
 		func(c *check) {
 			c.keep(24 * time.Hour)
 			w := c.worker("w")
@@ -77,7 +78,7 @@ var countRules = []Rule{
 			c.same("oldest pending", c.counted(c.q).Oldest[broker.StatePending], c.up(c.now))
 		}},
 	{"Count/OldestIsOfEachPriority", "§23",
-		"Of each priority that has pending jobs the creation of the next in turn is told; the earliest of these is the queue's.",
+		"For each priority that has pending jobs, OldestPending has the creation of the next one; Oldest has the earliest of these.",
 		priority, func(c *check) {
 			at := map[broker.Priority]time.Time{}
 			created := map[string]time.Time{}
@@ -124,7 +125,7 @@ var countRules = []Rule{
 			told("after a release")
 		}},
 	{"Count/SuppressedAreCountedApart", "§23",
-		"Suppressed says how many dead jobs are suppressed, on every way into that and out of it; Counts has them all the same.", nil,
+		"Suppressed counts the suppressed dead jobs, however they came to be suppressed or ceased to be; Counts includes them, too.", nil,
 		func(c *check) {
 			w := c.worker("w")
 			dead := func(ids ...string) {
@@ -161,7 +162,7 @@ var countRules = []Rule{
 			c.prune()
 			told("once all are pruned", 0, 0)
 		}},
-	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; those asked for by name that do not exist are left out.", nil,
+	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; if queues are asked for by name, those that do not exist are left out.", nil,
 		func(c *check) {
 			for _, q := range []string{"b", "c", "a", "B"} {
 				j := c.job("x")
@@ -180,7 +181,7 @@ var countRules = []Rule{
 			c.same("queues", names(), []string{"B", "a", "b", "c"})
 			c.same("queues by name", names("c", "unknown", "a"), []string{"a", "c"})
 		}},
-	{"Count/AreOfOneQueue", "§23", "Counts are of their own queue.", nil, func(c *check) {
+	{"Count/AreOfOneQueue", "§23", "Counts count only the jobs of their own queue.", nil, func(c *check) {
 		other := c.job("a")
 		other.Queue = "other"
 		c.accept(c.job("a"), c.job("b"), other)

@@ -13,7 +13,7 @@ import (
 // the store is working on them.
 var cutRules = []Rule{
 	{"Fault/JobsBesideAnErrorAreLeased", "§14",
-		"When the context of a claim or a reclaim ends while the store is at work, jobs come beside the error only if they are leased.",
+		"When the context of a claim or a reclaim ends while the store is at work, jobs come with the error only if they are leased.",
 		nil, func(c *check) {
 			const n = 10
 			lives := 0
@@ -39,7 +39,7 @@ var cutRules = []Rule{
 			c.drain(w, 2*n)
 		}},
 	{"Fault/TimedOutEnqueueTellsTheTruth", "§2",
-		"When the context of an enqueue ends while the store is at work, each receipt says no more than is so, and a repeat makes no second job.",
+		"When the context of an enqueue ends while the store is at work, no receipt says what is not true, and a repeat makes no second job.",
 		nil, func(c *check) {
 			f := faulty.Wrap(c.open(), nil)
 			w := c.worker("w", c.q, "other")
@@ -230,7 +230,7 @@ func (c *check) leasedTo(w *worker, jobs []broker.Job) {
 }
 
 // drain claims and completes jobs until it has completed n. Calls that timed out may
-// still take effect and lease jobs to the worker, so it first releases what that holds.
+// still take effect and lease jobs to the worker, so it first releases what the worker holds.
 func (c *check) drain(w *worker, n int) {
 	c.tb.Helper()
 	done := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The rule of this group closes its handles, restarts the store, and asks again for
-// every kind of record, since a store may keep one of them in memory by mistake.
+// The rules of this group close their handles, restart the store, and ask again for every kind of
+// record, since a store may keep one of them in memory by mistake.
 var durableRules = []Rule{
 	{"Durable/EveryKindOfRecordOutlivesARestart", "§26",
 		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, " +

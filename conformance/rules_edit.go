@@ -16,7 +16,7 @@ func (c *check) edit(id string, payload []byte) {
 }
 
 var editRules = []Rule{
-	{"Edit/ReplacesThePayload", "§28", "An edited job has the new payload, and nothing else of it changes but the epoch of a dead one.",
+	{"Edit/ReplacesThePayload", "§28", "An edited job has the new payload, and nothing else of it changes, except the epoch of a dead job.",
 		moves, func(c *check) {
 			c.everyState()
 			for state, id := range stateIDs {
@@ -67,7 +67,7 @@ var editRules = []Rule{
 		c.ok("edit at the epoch from before", r[0].Err)
 		c.worker("w").take("a", "b", "c")
 	}},
-	{"Edit/MakesCopiesOfTheDeadStale", "§28", "A decision about a dead job by a copy from before its edit is refused.", moves,
+	{"Edit/MakesCopiesOfTheDeadStale", "§28", "A decision about a dead job at the epoch from before its edit is refused.", moves,
 		func(c *check) {
 			c.everyState()
 			before := c.must("dead", broker.StateDead).Ref()
@@ -100,7 +100,7 @@ var editRules = []Rule{
 		c.is("edit of no job", c.operate(broker.Operation{Kind: broker.OpEdit}, "unknown")[0].Err, broker.ErrNotFound)
 	}},
 	{"Edit/RefusesWhatIsInvalid", "§28",
-		"An edit of several jobs, a payload over the limit, and a payload where none belongs are refused, and nothing changes.", moves,
+		"An edit of several jobs, a payload over the limit, and a payload in another operation are refused, and nothing changes.", moves,
 		func(c *check) {
 			c.add("a", "b")
 			ref := func(id string) broker.Ref { return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch} }

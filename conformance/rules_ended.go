@@ -53,7 +53,7 @@ var endedRules = []Rule{
 			c.same("queues that the Retire made", len(reply.Queues), 0)
 		}},
 	{"Lease/RetireListsWhatItReleased", "§12",
-		"Retire lists the jobs that went back to their queues, by the epochs that they have then, and none that it cancelled.", nil,
+		"Retire lists the jobs that went back to their queues, with their new epochs, and none that it cancelled.", nil,
 		func(c *check) {
 			c.add("a", "b", "c")
 			w := c.worker("w")
@@ -88,7 +88,8 @@ var endedRules = []Rule{
 			c.same("queues after a worker registered", queues(), 1)
 		}},
 	{"Reclaim/FailingQueueWithholdsNothing", "§8",
-		"A reclaim gives the jobs of the queues where its caller is alive beside the error of those where it is not.", nil, func(c *check) {
+		"A reclaim gives the jobs of the queues where its caller is alive, together with the error of " +
+			"those where it is not.", nil, func(c *check) {
 			for _, q := range []string{c.q, "other"} {
 				j := c.job("a")
 				j.Queue = q
@@ -142,7 +143,7 @@ var endedRules = []Rule{
 			other("again", 0)
 		}},
 	{"Find/ByKeyForgetsWhatIsGone", "§21",
-		"A job leaves the listing of its key with its record, however it goes, and nothing that later pages have to pass.", nil,
+		"A job leaves the listing of its key when its record goes, in whatever way, and leaves nothing behind that later pages must pass.", nil,
 		func(c *check) {
 			const n = 6
 			w := c.worker("w")
@@ -185,7 +186,8 @@ var endedRules = []Rule{
 			}
 		}},
 	{"Unique/FreedByEveryRarerEnd", "§19",
-		"A key is free after its job ended, also when it waited for its time, was held, retired, reclaimed, redriven or restored before.", unique,
+		"A key is free after its job ended, even if the job was scheduled, in retry, held, released by a retire, reclaimed, redriven " +
+			"or restored before.", unique,
 		func(c *check) {
 			w, n := c.worker("w"), 0
 			for _, mode := range []broker.UniqueMode{untilDone, untilStarted} {

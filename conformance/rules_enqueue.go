@@ -11,7 +11,7 @@ import (
 )
 
 var enqueueRules = []Rule{
-	{"Enqueue/ReceiptsStandInOrder", "§18", "Receipts stand in the order of the request, whatever queues it names.", nil, func(c *check) {
+	{"Enqueue/ReceiptsStandInOrder", "§18", "Receipts are in the order of the request, whatever queues it names.", nil, func(c *check) {
 		var jobs []broker.NewJob
 		for i := range 9 {
 			j := c.job(fmt.Sprint("j", i))
@@ -97,7 +97,7 @@ var enqueueRules = []Rule{
 			}
 			w.settle(broker.Complete(nil), &held[0])
 		}},
-	{"Enqueue/DuplicateInOneRequest", "§18", "An item sees the effect of those before it in the same request.", nil, func(c *check) {
+	{"Enqueue/DuplicateInOneRequest", "§18", "An item sees the effects of the items before it in the same request.", nil, func(c *check) {
 		for _, id := range []string{"new", "known"} { // a store may take another path for a queue that it knows
 			second := c.job(id)
 			second.Body.Payload = []byte("second")
@@ -123,7 +123,8 @@ var enqueueRules = []Rule{
 		c.that(c.findIn("other", "a") != nil, "settling q/a\ngot  other/a gone\nwant it untouched")
 	}},
 	{"Enqueue/GivenIDIsRemembered", "§1",
-		"A caller's own ID stays refused for the queue's duplicate span after its record is gone, however it went.", nil, func(c *check) {
+		"A caller's own ID stays refused for the queue's duplicate span after its record is gone, whatever " +
+			"removed the record.", nil, func(c *check) {
 			w := c.worker("w")
 			given := func(id string) broker.NewJob {
 				j := c.job(id)
@@ -161,7 +162,7 @@ var enqueueRules = []Rule{
 		c.pass(c.tick)
 		c.accept(j)
 	}},
-	{"Enqueue/GeneratedIDIsForgotten", "§1", "An ID that the client made up is free as soon as its record is gone.", nil, func(c *check) {
+	{"Enqueue/GeneratedIDIsForgotten", "§1", "An ID that the client generated is free as soon as its record is gone.", nil, func(c *check) {
 		w := c.worker("w")
 		c.add("completed", "deleted")
 		w.settle(broker.Complete(nil), w.one("completed"))
@@ -181,7 +182,7 @@ var enqueueRules = []Rule{
 			c.same("holder", c.refuse(known, broker.ErrDuplicate).Holder, "holder")
 			c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilDone, 0), broker.ErrQueueFull)
 		}},
-	{"Enqueue/RegistersItsQueue", "§1", "A queue is listed from its first job on, also when it has no job left.", nil, func(c *check) {
+	{"Enqueue/RegistersItsQueue", "§1", "A queue is listed from its first job on, even when it has no job left.", nil, func(c *check) {
 		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
 		c.ok("Queues", err)
 		c.same("queues of an empty store", len(reply.Queues), 0)

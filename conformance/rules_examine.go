@@ -8,7 +8,7 @@ import (
 
 var examineRules = []Rule{
 	{"Examine/ASoundStoreHasNoFindings", "§23", "An examination of a store that works as it should finds nothing. " +
-		"It goes on where its cursor says, and ends.", examines, func(c *check) {
+		"It continues where its cursor says, and ends.", examines, func(c *check) {
 		c.add("a", "b", "c", "d", "e")
 		w := c.worker("w")
 		w.take("a")
@@ -29,10 +29,10 @@ var examineRules = []Rule{
 		}
 	}},
 	{"Examine/BadRequestsAreRefused", "§23",
-		"A step of more than MaxExamine records, or of a queue that cannot be, is refused by name.", examines, func(c *check) {
+		"A step of more than MaxExamine records, or of a queue whose name is invalid, is refused with ErrInvalid.", examines, func(c *check) {
 			_, err := c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Limit: broker.MaxExamine + 1})
 			c.is("Examine of too many records in a step", err, broker.ErrInvalid)
 			_, err = c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Queue: "a{b}"})
-			c.is("Examine of a queue that cannot be", err, broker.ErrInvalid)
+			c.is("Examine of a queue with an invalid name", err, broker.ErrInvalid)
 		}},
 }

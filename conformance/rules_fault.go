@@ -120,11 +120,12 @@ var faultRules = []Rule{
 			c.same("the repeated call", w.sendAs(1, items...), want)
 			again := w.one("a")
 			c.same("failures", again.Failures, 1)
-			c.same("repeated once more, after the job went on", w.sendAs(1, items...), want)
+			c.same("repeated once more, after the job was claimed again", w.sendAs(1, items...), want)
 			w.settle(broker.Complete(nil), again)
 		}},
 	{"Fault/RepeatedTurnSettlesOnce", "§10",
-		"A claim repeated after a lost reply settles nothing again; what the lost one leased is still the worker's.", nil, func(c *check) {
+		"A claim repeated after a lost reply settles nothing again; the worker still holds the jobs that " +
+			"the first call leased.", nil, func(c *check) {
 			c.add("a", "b", "c")
 			w := c.worker("w")
 			a := w.one("a")
@@ -172,7 +173,8 @@ var faultRules = []Rule{
 			c.same("claimed", len(r.claim(5)), 3)
 		}},
 	{"Fault/LostReclaimHeals", "§8",
-		"Jobs of a reclaim whose reply was lost are the caller's, which finds them, and are reclaimed when it dies.", nil, func(c *check) {
+		"If the reply of a reclaim was lost, the caller holds the jobs and can find them; they are reclaimed " +
+			"when the caller dies.", nil, func(c *check) {
 			c.add("a", "b")
 			w, r, s := c.worker("w"), c.worker("r"), c.worker("s")
 			w.take("a", "b")
@@ -192,7 +194,7 @@ var faultRules = []Rule{
 			c.add("a")
 			c.worker("w").take("a")
 		}},
-	{"Fault/RepeatedRetireIsHarmless", "§12", "A retire repeated after a lost reply changes nothing, also after the jobs went on.", nil,
+	{"Fault/RepeatedRetireIsHarmless", "§12", "A retire repeated after a lost reply changes nothing, even once the jobs were claimed.", nil,
 		func(c *check) {
 			c.add("a")
 			w, v := c.worker("w"), c.worker("v")
@@ -228,7 +230,7 @@ var faultRules = []Rule{
 		c.same("taken again", again, first)
 	}},
 	{"Fault/DeadProcessStrandsNothing", "§26",
-		"Other workers find what a dead process held, in every queue, and it goes on.", nil, func(c *check) {
+		"Other workers take over the jobs that a dead process held, in every queue, and complete them.", nil, func(c *check) {
 			dead := c.workerOn(c.open(), "dead", c.q, "other")
 			r := c.worker("r", c.q, "other")
 			other := c.job("b")
@@ -247,7 +249,7 @@ var faultRules = []Rule{
 			}
 		}},
 	{"Fault/ClosedBrokerSaysSo", "§26",
-		"After Close every method answers ErrClosed, closing again does nothing, and other handles go on.", nil, func(c *check) {
+		"After Close every method answers ErrClosed, closing again does nothing, and other handles still work.", nil, func(c *check) {
 			c.add("a")
 			b := c.open()
 			c.ok("Close", b.Close())

@@ -9,7 +9,7 @@ import (
 )
 
 var findRules = []Rule{
-	{"Find/ByID", "§21", "Find by IDs shows exactly those that exist, in whatever state, once each.", nil, func(c *check) {
+	{"Find/ByID", "§21", "Find by IDs shows exactly the jobs that exist, in whatever state, once each.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
 			c.must(id, state)
@@ -89,7 +89,7 @@ var findRules = []Rule{
 			}
 		}
 	}},
-	{"Find/NewestFirst", "§21", "With Newest the latest end comes first, within the times of the query; jobs that end or leave " +
+	{"Find/NewestFirst", "§21", "With Newest the job that ended last comes first, within the times of the query; jobs that end or leave " +
 		"meanwhile hide no other.",
 		nil, func(c *check) {
 			c.keep(time.Hour)
@@ -282,7 +282,7 @@ var findRules = []Rule{
 			c.same(fmt.Sprintf("%+v", q), len(c.list(q)), 0)
 		}
 	}},
-	{"Find/RefusesWhatIsInvalid", "§21", "A query that selects nothing, or beyond the limits, is refused with ErrInvalid.", nil,
+	{"Find/RefusesWhatIsInvalid", "§21", "A query without a selection, or outside the limits, is refused with ErrInvalid.", nil,
 		func(c *check) {
 			c.add("a")
 			for _, q := range []broker.Query{{Queue: c.q}, {Queue: c.q, State: broker.StatePending, Limit: 5001},

@@ -8,7 +8,7 @@ import (
 )
 
 var findDeadRules = []Rule{
-	{"Find/DeadByTypeAndReason", "§21", "A listing by type or reason, or both, shows what the listing of all dead jobs has of them, in its " +
+	{"Find/DeadByTypeAndReason", "§21", "A listing by type or reason, or both, shows what matches in the listing of all dead jobs, in its " +
 		"order, however they died, and after some were redriven, deleted or suppressed.", nil, func(c *check) {
 		w := c.worker("w")
 		types, reasons := []string{"", "a", "ab", "other"}, []broker.DeadReason{broker.ReasonNone, broker.ReasonSkipRetry, broker.ReasonCrashes,

@@ -128,7 +128,7 @@ var keyRules = []Rule{
 			c.that(w.rest().NextDue.IsZero(), "NextDue with nothing pending\ngot  a time\nwant none")
 		}},
 	{"Key/PauseKeepsItsJobsBack", "§35",
-		"A paused key keeps back all its jobs and no other, accepts more, and goes on when it is resumed.", flow, func(c *check) {
+		"A paused key keeps back all its jobs and no others, accepts more, and continues when it is resumed.", flow, func(c *check) {
 			c.addTo("a", "a1", "a2")
 			c.addTo("b", "b1")
 			w := c.worker("w")
@@ -146,7 +146,7 @@ var keyRules = []Rule{
 			c.workerOn(c.b, "v").take("a1", "a2", "a3")
 		}},
 	{"Key/MaxDepthBounds", "§35",
-		"A key with KeyMaxDepth waiting jobs, retries among them, is refused more; other keys are not, and the error names the key.",
+		"If a key has KeyMaxDepth waiting jobs, including retries, more are refused, with an error about the key; other keys still accept jobs.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(2))})
 			late := c.keyedJob("a2", "a")
@@ -177,7 +177,8 @@ var keyRules = []Rule{
 				"by the queue and by the key\ngot  %v\nwant the refusal of the queue, which comes first", err)
 		}},
 	{"Key/DepthComesBeforeUniqueKeys", "§18",
-		"A full key refuses a job before its unique key does, also when a job before it in the request made it full.", flow.and(unique),
+		"If a job's partition key is full and its unique key is held, the full key refuses it, even if an earlier job of the " +
+			"request filled the key.", flow.and(unique),
 		func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(1))})
 			keyed := func(id, key, unique string) broker.NewJob {
@@ -236,7 +237,7 @@ var keyRules = []Rule{
 			c.same("keys of a queue of the same name", len(c.keyNames(9)), 0)
 			c.same("policy of a", c.policy(broker.PolicyRequest{Key: "a"}), broker.Policy{})
 		}},
-	{"Key/NoneHasNoLimit", "§33", "Jobs without a key have no limit of a key and count for none.", flow, func(c *check) {
+	{"Key/NoneHasNoLimit", "§33", "No limit of a key applies to jobs without a key, and they count for none.", flow, func(c *check) {
 		c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour},
 			KeyMaxDepth: new(int64(1))})
 		c.add("x1", "x2", "x3")
@@ -246,7 +247,7 @@ var keyRules = []Rule{
 		c.same("keys", c.keyNames(9), []string{"k"})
 	}},
 	{"Key/BlockedOnesHinderNoOther", "§35",
-		"However many keys may start nothing, and however many jobs they have, the jobs of other keys are claimed at once.",
+		"However many keys are blocked, and however many jobs they have, the jobs of other keys are claimed at once.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1))})
 			w := c.worker("w")
@@ -325,7 +326,8 @@ var keyRules = []Rule{
 			c.same("keys of a queue that does not exist", len(reply.Keys), 0)
 		}},
 	{"Key/AreListedByTheirBytes", "§33",
-		"Pages of Keys show every key once, by its bytes, whatever its name; names are answered as asked, also unknown ones.", flow,
+		"Pages of Keys show every key once, sorted by bytes, whatever its name; keys asked for by name come in that " +
+			"order, also unknown ones.", flow,
 		func(c *check) {
 			names := hostile()
 			w := c.worker("w")
@@ -355,7 +357,7 @@ var keyRules = []Rule{
 		}},
 }
 
-// hostile returns names of keys that a store may take for something else.
+// hostile returns key names that a store may misread, for example as a pattern.
 func hostile() []string {
 	return []string{"*", "{k}", "a:b", "a b", "'; --", "\"",
 		"\\", "\u00e9\u4e2d", "%s", "[a-z]", "0", "007", "k\u2028", "nil", "-", "K", "k", "~", "\U0010ffff",

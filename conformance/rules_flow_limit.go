@@ -116,7 +116,7 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/RateCountsEachLease", "§32",
-		"A lease counts once, also when its answer was lost; what is released and claimed again counts again, and a reclaim counts nothing.",
+		"A lease counts once, even if its answer was lost; a job that is released and claimed again counts again, and a reclaim counts nothing.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 3}})
 			ids := numbered("j", 8)
@@ -155,7 +155,7 @@ var limitRules = []Rule{
 			c.that(got.NextDue.Equal(c.find("late").RunAt), "NextDue\ngot  %v\nwant %v, when the next job is due", got.NextDue,
 				c.find("late").RunAt)
 		}},
-	{"Limit/HoldsNoRoomWhileItWaits", "§37", "A job that one limit keeps back takes nothing of another.", flow, func(c *check) {
+	{"Limit/HoldsNoRoomWhileItWaits", "§37", "A job that one limit keeps back uses nothing of another limit.", flow, func(c *check) {
 		c.policy(broker.PolicyRequest{MaxActive: new(int64(1)), Rate: &broker.Rate{Jobs: 1, Per: time.Hour},
 			KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
 		c.addTo("k", "a", "b")
@@ -249,7 +249,7 @@ var limitRules = []Rule{
 		}
 	}},
 	{"Limit/RetryRateBounds", "§38",
-		"Of the jobs in retry that are due, as many become pending as the rate allows; the others stay in retry, and NextDue says when.",
+		"Of the due jobs in retry, only as many become pending as the rate allows; the others stay in retry, and NextDue says until when.",
 		flow,
 		func(c *check) {
 			ids := numbered("j", 5)
@@ -269,7 +269,7 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/RetriesLetOthersGoAhead", "§38",
-		"Retries over the rate do not keep back other jobs, nor scheduled ones.", flow, func(c *check) {
+		"Retries over the rate keep back neither other pending jobs nor scheduled ones.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
 			ids := numbered("j", 50)
 			c.add(ids...)

@@ -9,7 +9,8 @@ import (
 // Rules about the order of a key's jobs.
 var sequenceRules = []Rule{
 	{"Sequence/OneAfterTheOther", "§36",
-		"The jobs of a key are claimed one after the other, in their order, while those of other keys go beside them.", flow, func(c *check) {
+		"The jobs of a key are claimed one after the other, in their order, while those of other keys " +
+			"run at the same time.", flow, func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2", "a3")
 			c.addTo("b", "b1", "b2")
@@ -83,7 +84,8 @@ var sequenceRules = []Rule{
 			r.take("a2")
 		}},
 	{"Sequence/ADeadHeadStopsItsKey", "§36",
-		"With OrderStop a dead head keeps its key back; redriven it is the first again; deleted or pruned it lets the next go.", flow,
+		"With OrderStop a dead head keeps its key back; when it is redriven, it is the first again; when it is deleted or " +
+			"pruned, the next job goes.", flow,
 		func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2", "a3", "a4")
@@ -112,7 +114,7 @@ var sequenceRules = []Rule{
 			w.take("a4")
 		}},
 	{"Sequence/ADeadHeadIsSkipped", "§36",
-		"With OrderSkip the next job goes when the head is dead, and the dead one redriven goes to the back.", flow, func(c *check) {
+		"With OrderSkip the next job goes when the head is dead, and the dead job goes to the back when it is redriven.", flow, func(c *check) {
 			c.ordered(broker.OrderSkip)
 			c.addTo("a", "a1", "a2", "a3")
 			w := c.worker("w")
@@ -125,7 +127,8 @@ var sequenceRules = []Rule{
 			w.take("a1")
 		}},
 	{"Sequence/ADeadHeadMayBeSkippedLater", "§36",
-		"OrderSkip, set when a head is dead already, makes it a job like others: redriven, it goes to the back.", flow, func(c *check) {
+		"OrderSkip, set when a head is already dead, makes this head a job like others: it goes to the back " +
+			"when it is redriven.", flow, func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2")
 			w := c.worker("w")
@@ -175,7 +178,7 @@ var sequenceRules = []Rule{
 			w.take("a2")
 		}},
 	{"Sequence/AnUnheldJobGoesBehindTheHead", "§36",
-		"A job that comes to the front, as one that is unheld, does not pass its key's pending head.", flow.and(moves), func(c *check) {
+		"A job that comes to the front, such as an unheld one, does not pass its key's pending head.", flow.and(moves), func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2", "a3")
 			w := c.worker("w")
@@ -188,7 +191,8 @@ var sequenceRules = []Rule{
 			}
 		}},
 	{"Sequence/WithoutARuleNoHeads", "§36",
-		"Without the rule the jobs of a key run side by side, whatever was a head before; when it is set, active jobs are waited for.", flow,
+		"Without an order the jobs of a key run side by side, even if one was a head before; when an order is set, a key waits " +
+			"for its active jobs.", flow,
 		func(c *check) {
 			c.addTo("a", "a1", "a2", "a3", "a4", "a5", "a6")
 			w := c.worker("w")
@@ -247,7 +251,7 @@ var sequenceRules = []Rule{
 			}
 		}},
 	{"Sequence/RestoredJobsAreInIt", "§36",
-		"A restored job is claimed behind its key's head, and a restored job in retry keeps no other back.", flow.and(moves), func(c *check) {
+		"A restored job is claimed after its key's head, and a restored job in retry keeps no other job back.", flow.and(moves), func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("k", "a", "b")
 			w := c.worker("w")

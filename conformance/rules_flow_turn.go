@@ -34,7 +34,7 @@ var turnRules = []Rule{
 			}
 		}},
 	{"Turn/ANewKeyComesAfterOneOfEach", "§34",
-		"A key that becomes able to start a job, by enqueue, settle, resume or time, has its first turn after at most one job of " +
+		"A key that becomes able to start a job, by enqueue, settle, resume or time, gets its first turn after at most one job of " +
 			"each other key, and no more turns than they from then on.", flow, func(c *check) {
 			for _, key := range []string{"a", "b", "c"} {
 				c.addTo(key, numbered(key, 100)...)
@@ -73,7 +73,8 @@ var turnRules = []Rule{
 				"of 40 jobs of four keys those of the key that came late\ngot  %d\nwant 10: it neither gains nor loses", n)
 		}},
 	{"Turn/NobodySavesTurnsUp", "§34",
-		"A key that had no jobs for long has no more turns than others when it has some, and one that comes back for each job gains nothing.",
+		"A key that had no jobs for a long time gets no more turns than others when it has some, and a key that comes back for " +
+			"each job gains nothing.",
 		flow,
 		func(c *check) {
 			w := c.worker("w")
@@ -92,11 +93,12 @@ var turnRules = []Rule{
 					more = got[0].Key != "single"
 				}
 			}
-			c.that(n >= 80, "jobs that were claimed until 30 of a key had gone that has one at a time, beside three others\ngot  %d\nwant about 120",
+			c.that(n >= 80, "jobs claimed until a key that has one job at a time, beside three others, had 30\ngot  %d\nwant about 120",
 				n)
 		}},
 	{"Turn/NobodyRepaysTurns", "§34",
-		"A key that had all turns while no other wanted one, and the jobs without a key, then wait for one round of the others, as a new key.",
+		"A key that had all turns while no other key had jobs then waits for one round of the others, like a new key; so do the " +
+			"jobs without a key.",
 		flow, func(c *check) {
 			w := c.worker("w")
 			for _, key := range []string{"", "b"} {
@@ -121,7 +123,7 @@ var turnRules = []Rule{
 			}
 		}},
 	{"Turn/WeightsAreTurns", "§34",
-		"A key of weight w has w turns where another has one, from the next turn after the weight is set.", flow, func(c *check) {
+		"A key of weight w has w turns while a key of weight 1 has one, from the next turn after the weight is set.", flow, func(c *check) {
 			weights := map[string]int64{"a": 1, "b": 3, "c": 1, "d": 2}
 			for key := range weights {
 				c.addTo(key, numbered(key, 250)...)
@@ -138,14 +140,15 @@ var turnRules = []Rule{
 			w.claim(40)
 			c.turns(w, map[string]int64{"a": 5, "b": 1, "c": 1, "d": 2}, []int{9, 9, 9, 1, 1, 7, 9}, 2)
 		}},
-	{"Turn/JobsWithoutAKeyAreOneMore", "§34", "All jobs without a key are together one more key.", flow, func(c *check) {
+	{"Turn/JobsWithoutAKeyAreOneMore", "§34", "All jobs without a key together count as one more key.", flow, func(c *check) {
 		c.add(numbered("x", 50)...)
 		c.addTo("a", numbered("a", 50)...)
 		c.addTo("b", numbered("b", 50)...)
 		c.turns(c.worker("w"), map[string]int64{"x": 1, "a": 1, "b": 1}, []int{1, 1, 1, 1, 6, 10, 1, 30}, 1)
 	}},
 	{"Turn/PriorityGoesBeforeTurns", "§34",
-		"Turns are within a priority: an urgent job of a key goes before all others of any.", flow.and(priority), func(c *check) {
+		"Turns are within a priority: an urgent job of one key goes before the less " +
+			"urgent jobs of every key.", flow.and(priority), func(c *check) {
 			var jobs []broker.NewJob
 			for i := range 12 {
 				j := c.keyedJob(fmt.Sprint(i), fmt.Sprint("k", i%3))

@@ -123,7 +123,7 @@ var flowWakeRules = []Rule{
 			})
 		}},
 	{"Room/NotByWhatIsKeptBack", "§37",
-		"A claim that waits beside jobs that a limit keeps back goes on waiting, and none says More.", flow.and(wait), func(c *check) {
+		"A claim that waits while a limit keeps jobs back continues to wait, and no claim says More.", flow.and(wait), func(c *check) {
 			hour := &broker.Rate{Jobs: 1, Per: time.Hour}
 			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))}, {Rate: hour},
 				{KeyRate: hour},
@@ -146,7 +146,7 @@ var flowWakeRules = []Rule{
 					c.that(!got.More, "a claim beside jobs that are kept back by %+v\ngot  More\nwant none", limit)
 					waited = waited || time.Since(start) >= long/2
 				}
-				c.that(waited, "eight claims that wait beside jobs that are kept back by %+v\ngot  each back at once\nwant them to wait",
+				c.that(waited, "eight claims that wait beside jobs that are kept back by %+v\ngot  each returned at once\nwant them to wait",
 					limit)
 			}
 		}},

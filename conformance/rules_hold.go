@@ -74,7 +74,7 @@ var holdRules = []Rule{
 		}
 	}},
 	{"Hold/AsTheyAreListed", "§21",
-		"A caller that lists the jobs of a state page by page, and takes each page away, meets every one of them.",
+		"A caller that lists the jobs of a state page by page, and takes each page's jobs out of the state, sees every job.",
 		moves, func(c *check) {
 			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
 				ids := c.addMany(take.Kind.String(), 30)
@@ -119,7 +119,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "c")
 		c.worker("w").take("c", "a")
 	}},
-	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", moves,
+	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is unheld.", moves,
 		func(c *check) {
 			w := c.everyState()
 			w.take("pending")
@@ -131,7 +131,8 @@ var holdRules = []Rule{
 			c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
 		}},
 	{"Hold/AgainIsDone", "§27",
-		"Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.",
+		"Holding a job again for the same holder succeeds, at any epoch, and changes nothing; for another holder it is refused, and " +
+			"the holder is named.",
 		moves, func(c *check) {
 			c.add("a")
 			before := c.must("a", broker.StatePending).Ref()
@@ -152,7 +153,7 @@ var holdRules = []Rule{
 			}
 		}},
 	{"Hold/HolderDecides", "§27",
-		"With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.",
+		"With a holder, OpUnhold and OpDelete refuse a job of another holder, and name that holder; without a holder they decide about any job.",
 		moves, func(c *check) {
 			c.add("a", "b")
 			c.hold("a", "b")
@@ -167,7 +168,7 @@ var holdRules = []Rule{
 			c.ok("delete by the holder", c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "b")[0].Err)
 			c.gone("b")
 		}},
-	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", moves,
+	{"Hold/ObeysTheTable", "§27", "A job is held, and unheld, in exactly the states in which the transition table allows it.", moves,
 		func(c *check) {
 			for _, op := range []struct {
 				kind  broker.OperationKind
@@ -197,7 +198,7 @@ var holdRules = []Rule{
 			}
 			c.must("held", broker.StateWaiting)
 		}},
-	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", moves, func(c *check) {
+	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor unheld nor deleted at an epoch that has passed.", moves, func(c *check) {
 		c.add("a")
 		before := c.must("a", broker.StatePending).Ref()
 		c.hold("a")
@@ -215,7 +216,7 @@ var holdRules = []Rule{
 		refused(broker.OpDelete, held)
 		c.must("a", broker.StatePending)
 	}},
-	{"Hold/EndsWithTheJob", "§22", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", moves,
+	{"Hold/EndsWithTheJob", "§22", "A held job that is cancelled or deleted is never claimed, and is no longer held.", moves,
 		func(c *check) {
 			c.keep(time.Hour)
 			c.add("a", "b", "c")

@@ -36,7 +36,7 @@ func (w *worker) keep(k broker.Kept, jobs ...*broker.Job) {
 
 var keepRules = []Rule{
 	{"Keep/StoresAndLeavesAllElse", "§30",
-		"Keep stores what a handler kept, whatever its bytes, and leaves the job as it is; the next one replaces it.",
+		"Keep stores what a handler kept, whatever its bytes, and leaves the job as it is; the next keep replaces it.",
 		nil, func(c *check) {
 			c.add("a", "other")
 			w := c.worker("w")
@@ -89,7 +89,7 @@ var keepRules = []Rule{
 			c.gone("a")
 		}},
 	{"Keep/RepeatIsHarmless", "§30",
-		"A keep that is repeated is answered as before, and one with an older number brings nothing back.", nil, func(c *check) {
+		"A repeated keep gets the same answer, and a keep with an older number does not restore what it kept.", nil, func(c *check) {
 			c.add("a")
 			w := c.worker("w")
 			j := w.one("a")
@@ -108,7 +108,7 @@ var keepRules = []Rule{
 			c.gone("a")
 		}},
 	{"Keep/InOneRequest", "§30",
-		"Of items for one lease in a request, the keeps before its end apply, the last one last; those behind it do not.", nil,
+		"Of the items for one lease in a request, the keeps before its end apply, in their order; keeps after its end do not.", nil,
 		func(c *check) {
 			c.add("retried", "released", "done", "kept", "dead")
 			w := c.worker("w")
@@ -136,7 +136,7 @@ var keepRules = []Rule{
 			c.gone("done")
 		}},
 	{"Keep/LeavesACancelRequest", "§30",
-		"A job that was asked to cancel stays so when something is kept, and one of which something was kept can be asked.",
+		"A request to cancel survives a keep, and a job of which something was kept can be asked to cancel.",
 		nil, func(c *check) {
 			c.keep(time.Hour)
 			c.add("a", "b")
@@ -164,7 +164,7 @@ var keepRules = []Rule{
 		w.settle(broker.Complete(nil), j)
 		c.accept(c.uniqueJob("b", "key", broker.UniqueUntilDone, 0))
 	}},
-	{"Keep/SendsNoEvent", "§30", "A watcher gets an event of the end of a job, and none of a keep.", watch, func(c *check) {
+	{"Keep/SendsNoEvent", "§30", "A watcher gets an event for the end of a job, and none for a keep.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
 		c.add("a", "b")
 		w := c.worker("w")
@@ -181,7 +181,7 @@ var keepRules = []Rule{
 		c.same("events", got, map[string]broker.State{"a": broker.StateCompleted, "b": broker.StateRetry})
 	}},
 	{"Keep/IsBounded", "§30",
-		"MaxKept bytes of checkpoint and steps are kept; more, and too long a note, are refused with ErrTooLarge.", nil,
+		"MaxKept bytes of checkpoint and steps are kept; more bytes, or a note that is too long, are refused with ErrTooLarge.", nil,
 		func(c *check) {
 			c.add("a")
 			w := c.worker("w")
@@ -259,7 +259,7 @@ var keepRules = []Rule{
 			next()
 		}},
 	{"Keep/CompleteLeavesTheProgress", "§31",
-		"A completed job has no checkpoint and no steps any more, and shows its progress; a cancelled one keeps all.", nil,
+		"A completed job keeps its progress, but not its checkpoint and steps; a cancelled job keeps all.", nil,
 		func(c *check) {
 			c.keep(time.Hour)
 			c.add("kept", "with", "neither", "cancelled")
@@ -278,7 +278,7 @@ var keepRules = []Rule{
 			c.kept("of the cancelled one", c.must("cancelled", broker.StateCancelled).Kept, keptOf("cancelled"))
 		}},
 	{"Keep/GoesWithTheRecord", "§31",
-		"What was kept is gone with the job: another one of the same ID has none of it.", nil, func(c *check) {
+		"What was kept goes with the job: another job with the same ID has none of it.", nil, func(c *check) {
 			w := c.worker("w")
 			for _, o := range []broker.Outcome{broker.Complete(nil), broker.Cancel(failure("")), broker.Complete([]byte("r"))} {
 				if c.form != nil && (c.form.given || c.form.retention) {
@@ -298,7 +298,7 @@ var keepRules = []Rule{
 			}
 		}},
 	{"Keep/GoesAlong", "§31",
-		"A job that is restored elsewhere has what was kept of it, but for a completed one, which has its progress.", moves,
+		"A job that is restored elsewhere has everything that was kept of it, except a completed one, which has only its progress.", moves,
 		func(c *check) {
 			c.keep(time.Hour)
 			c.keepIn(elsewhere, time.Hour)
@@ -321,7 +321,7 @@ var keepRules = []Rule{
 			c.refuse(n, broker.ErrTooLarge)
 		}},
 	{"Keep/SurvivesALostAnswer", "§30",
-		"A keep whose answer was lost is repeated under its number, and what was kept is there for who takes the job over.", nil,
+		"A keep whose answer was lost is repeated under its number, and what was kept is there for the worker that takes over the job.", nil,
 		func(c *check) {
 			c.add("a")
 			w, r := c.worker("w"), c.worker("r")
@@ -338,7 +338,7 @@ var keepRules = []Rule{
 			c.kept("with the released job", r.one("a").Kept, keptOf("kept"))
 		}},
 	{"Race/KeepOrRetire", "§31",
-		"Of a keep and the end of its worker at once, by retire or reclaim, none takes back what the other was told.", nil,
+		"If a keep and the end of its worker, by retire or reclaim, come at once, neither undoes what the other's caller was told.", nil,
 		func(c *check) {
 			const n = 30
 			for i := range n {

@@ -38,7 +38,8 @@ func (c *check) behind() (*worker, *broker.Job) {
 
 var keepLastRules = []Rule{
 	{"Follow/RunsOnceAfterTheHolder", "§41",
-		"A job that keeps the last waits behind an active holder, takes the content of those that follow, and runs once after it.", meets,
+		"A job that keeps the last waits behind an active holder, takes the content of later jobs with the key, and runs " +
+			"once after the holder.", meets,
 		func(c *check) {
 			w, a := c.behind()
 			w.nothing()
@@ -63,8 +64,8 @@ var keepLastRules = []Rule{
 			w.nothing()
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
-	{"Follow/WithinARequest", "§18", "Each job of a request meets what those before it left, once: one that is refused replaces " +
-		"nothing behind it.",
+	{"Follow/WithinARequest", "§18", "Each job of a request meets the result of the jobs before it, only once: a refused job replaces " +
+		"nothing behind the holder.",
 		meets, func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			w := c.worker("w")
@@ -118,15 +119,15 @@ var keepLastRules = []Rule{
 			c.is("Enqueue without a key into an ordered queue", c.enqueue(c.meeting("e", broker.ConflictReplace))[0].Err, broker.ErrInvalid)
 			c.does("d", "d")
 		}},
-	{"Follow/GoesToTheBack", "§41", "A job that followed goes behind those that were pending before.", meets, func(c *check) {
+	{"Follow/GoesToTheBack", "§41", "A job that was behind another one goes to the back of the pending jobs.", meets, func(c *check) {
 		w, a := c.behind()
 		c.add("x", "y")
 		w.settle(broker.Complete(nil), a)
 		c.add("z")
 		w.take("x", "y", "b", "z")
 	}},
-	{"Follow/FollowsEveryEnd", "§41", "Whichever way a job ends, the step that ends it gives its key to the job behind it and makes " +
-		"that pending or scheduled.",
+	{"Follow/FollowsEveryEnd", "§41", "However a job ends, the step that ends it gives its key to the job behind it and makes " +
+		"that job pending or scheduled.",
 		meets, func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -191,8 +192,8 @@ var keepLastRules = []Rule{
 			}
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
-	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While the job before it is in retry, released, held or reclaimed, the one " +
-		"behind waits, and takes the content of those that follow.", meets, func(c *check) {
+	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While a job is in retry, released, held or reclaimed, the job " +
+		"behind it waits, and takes the content of later jobs with the key.", meets, func(c *check) {
 		w, a := c.behind()
 		waits := func(when string) {
 			c.tb.Helper()
@@ -240,7 +241,7 @@ var keepLastRules = []Rule{
 			w.renew()
 			w.one("b")
 		}},
-	{"Follow/OperatorsEndIt", "§41", "A job behind another can be cancelled and deleted, and then a further job may wait there; it " +
+	{"Follow/OperatorsEndIt", "§41", "A job behind another one can be cancelled and deleted, and then a new job may wait there; it " +
 		"cannot be held, unheld or moved.",
 		meets, func(c *check) {
 			w, a := c.behind()
@@ -263,7 +264,7 @@ var keepLastRules = []Rule{
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 			w.take("x")
 		}},
-	{"Follow/OperationsAreInOrder", "§22", "An operation that ends a job, and names the one behind it later, finds that one started.", meets,
+	{"Follow/OperationsAreInOrder", "§22", "If an operation ends a job and then names the job behind it, that job is already pending.", meets,
 		func(c *check) {
 			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete} {
 				a, b := fmt.Sprint("a", kind), fmt.Sprint("b", kind)
@@ -309,8 +310,8 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), b)
 			w.one("d")
 		}},
-	{"Follow/StartedHoldersFollowNobody", "§41", "A job behind needs a holder and a job of mode until done; with another, it is " +
-		"refused or finds the key free.",
+	{"Follow/StartedHoldersFollowNobody", "§41", "A job waits behind a holder only if both have the mode until done; otherwise it is " +
+		"refused, or finds the key free.",
 		meets, func(c *check) {
 			w := c.worker("w")
 			windowed := c.uniqueJob("a", "key", window, time.Hour)
@@ -346,7 +347,7 @@ var keepLastRules = []Rule{
 			}
 		})
 	}},
-	{"Race/KeepLastAgainstTheEnd", "§41", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits " +
+	{"Race/KeepLastAgainstTheEnd", "§41", "If several jobs that keep the last come while their holder ends, none is lost, one waits " +
 		"at most, and all that were stored run.", meets, func(c *check) {
 		const rounds = 30
 		w := c.worker("w")
@@ -384,7 +385,7 @@ var keepLastRules = []Rule{
 			})
 			ran := w.claim(10)
 			c.same("jobs that run after the holder", len(ran), 1)
-			c.that(len(stored) == 1 && stored[ran[0].ID], "jobs stored by ten calls\ngot  %v, of which %s runs\nwant that one alone", stored,
+			c.that(len(stored) == 1 && stored[ran[0].ID], "jobs stored by ten calls\ngot  %v, of which %s runs\nwant only that one", stored,
 				ran[0].ID)
 			c.that(string(ran[0].Payload) != "payload of "+first.ID,
 				"content of the job that follows\ngot  that of the first\nwant that of a later one")

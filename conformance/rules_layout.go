@@ -45,7 +45,7 @@ var layoutRules = []Rule{
 			c.is(method+" of a queue of a newer layout", errs[method], broker.ErrNewerForm)
 		}
 	}},
-	{"Layout/OtherQueuesGoOn", "§5", "A queue of a newer layout withholds nothing of another.", nil, func(c *check) {
+	{"Layout/OtherQueuesGoOn", "§5", "A queue of a newer layout does not affect other queues.", nil, func(c *check) {
 		c.audited = false // nothing of one queue can be listed
 		other := c.job("b")
 		other.Queue = "other"
@@ -126,7 +126,7 @@ var layoutRules = []Rule{
 			r.nothing()
 		}},
 	{"Broken/FreesItsKey", "§4",
-		"A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique,
+		"A job whose body has a newer version frees its unique key at its end: the index of every version can be read.", unique,
 		func(c *check) {
 			j := c.uniqueJob("a", "key", untilDone, 0)
 			c.accept(j)
@@ -141,7 +141,7 @@ var layoutRules = []Rule{
 			c.same("holder", r.Holder, "b")
 		}},
 	{"Broken/IsNotReplaced", "§39",
-		"A job whose body cannot be read is not replaced: the new one is refused, and told why. Fields of a newer version stay.", meets,
+		"A job whose body cannot be read is not replaced: the new job is refused, with the reason. Fields of a newer version stay.", meets,
 		func(c *check) {
 			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed,
 				"more": nil} {

@@ -36,7 +36,7 @@ var leaseRules = []Rule{
 			w.retire()
 			c.deadForGood(w)
 		}},
-	{"Lease/FoundIsDeadForGood", "§6", "An ID that a Reclaim found run out stays ended, until Prune forgets it.", nil, func(c *check) {
+	{"Lease/FoundIsDeadForGood", "§6", "An ID whose leases ran out stays ended after a Reclaim, until Prune forgets it.", nil, func(c *check) {
 		c.add("a")
 		w, r := c.worker("w"), c.worker("r")
 		c.runOut(r)
@@ -45,7 +45,7 @@ var leaseRules = []Rule{
 		c.pass(365 * 24 * time.Hour)
 		c.deadForGood(w)
 	}},
-	{"Lease/HoldsUntilItsTime", "§8", "Leases hold until the last Renew plus its Lease, not an instant less, and not an instant more.",
+	{"Lease/HoldsUntilItsTime", "§8", "Leases hold until exactly the time of the last Renew plus its Lease.",
 		nil, func(c *check) {
 			c.add("a")
 			w := c.worker("w")
@@ -61,8 +61,8 @@ var leaseRules = []Rule{
 			c.same("reclaimed at the lease's time", idsOf(r.reclaim(5)), []string{"a"})
 		}},
 	{"Lease/AliveUntilItsTime", "§8",
-		"A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; " +
-			"then it may not, and the queue goes.", nil, func(c *check) {
+		"A worker is alive until its leases end, and not at that instant: until then its queue is not removed and it may reclaim; " +
+			"from then on it may not, and the queue can be removed.", nil, func(c *check) {
 			remove := func() error {
 				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 				c.ok("Operate", err)
@@ -159,7 +159,7 @@ var leaseRules = []Rule{
 			w.settle(broker.Complete(nil), a)
 			c.same("cancel, after the lease", len(w.renew().Cancel), 0)
 		}},
-	{"Lease/LostInOneQueueIsLost", "§6", "A worker that one of its queues has ended is told so by its next Renew.", nil, func(c *check) {
+	{"Lease/LostInOneQueueIsLost", "§6", "If a worker was ended in one of its queues, its next Renew says so.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q)
 		c.runOut(r)
 		r.reclaim(1)
@@ -212,7 +212,8 @@ var leaseRules = []Rule{
 		v.settle(broker.Complete(nil), b)
 	}},
 	{"Lease/LateClaimLeasesNothing", "§6",
-		"A claim that executes after its worker's end leases nothing, also in one of several queues.", nil, func(c *check) {
+		"A claim that is executed after its worker's end leases nothing, even if the worker ended in only " +
+			"one of several queues.", nil, func(c *check) {
 			other := c.job("b")
 			other.Queue = "other"
 			c.accept(c.job("a"), other)
@@ -225,7 +226,7 @@ var leaseRules = []Rule{
 			c.worker("v", c.q, "other").claim(2)
 		}},
 	{"Lease/WorkersAreDescribed", "§6",
-		"Queues describes the live workers: what they said of themselves, until when their leases hold, and how many they hold.", nil,
+		"Queues describes the live workers: how they described themselves, until when their leases hold, and how many they hold.", nil,
 		func(c *check) {
 			c.add("a")
 			info := broker.WorkerInfo{Host: "host", PID: 77, Program: "program 1.2", Concurrency: 9, Queues: []string{c.q},
@@ -247,7 +248,8 @@ var leaseRules = []Rule{
 			c.same("workers after they retired", len(c.workers()), 0)
 		}},
 	{"Lease/WorkersDescribeThemselvesAnew", "§6",
-		"A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil,
+		"A renewal with Describe replaces the description of a live worker, a renewal without it leaves the description, and an " +
+			"ended worker has none.", nil,
 		func(c *check) {
 			w := c.worker("w")
 			renew := func(describe bool, info broker.WorkerInfo) broker.Renewed {

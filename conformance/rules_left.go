@@ -35,7 +35,7 @@ var leftRules = []Rule{
 			}
 		}},
 	{"Claim/SaysMoreOfEveryQueue", "§14",
-		"A claim that ends at Max says More for jobs that are left in any of its queues, also in one that it did not reach.", nil,
+		"A claim that ends at Max says More for jobs that are left in any of its queues, even in one that it did not reach.", nil,
 		func(c *check) {
 			queues := []string{c.q, "other", "third"}
 			w := c.worker("w", queues...)

@@ -11,7 +11,7 @@ import (
 // that it finds all jobs nevertheless.
 var manyRules = []Rule{
 	{"Many/FindsWhatBecameClaimable", "§14",
-		"A claim of a hundred queues finds the job of one that had nothing at the last claim, however it became claimable.", nil,
+		"A claim of a hundred queues finds a job in a queue that had nothing at the last claim, however the job became claimable.", nil,
 		func(c *check) {
 			m := c.amongMany()
 			v := c.worker("v")
@@ -119,7 +119,7 @@ var manyRules = []Rule{
 				c.pass(time.Second)
 			}
 		}},
-	{"Many/ServesSharesInOrder", "§14", "Of a hundred queues that have a job each, claims of a few give those of the first ones, " +
+	{"Many/ServesSharesInOrder", "§14", "If a hundred queues have a job each, claims of a few jobs give those of the first queues, " +
 		"and say More.", nil,
 		func(c *check) {
 			m := c.amongMany()

@@ -7,7 +7,7 @@ import (
 )
 
 var markRules = []Rule{
-	{"Mark/OneOwnerAtATime", "§24", "Whoever takes a free mark holds it; anybody else is refused, and told who holds it.", marks,
+	{"Mark/OneOwnerAtATime", "§24", "An owner that takes a free mark holds it; any other owner is refused, and told the holder.", marks,
 		func(c *check) {
 			a := c.takeMark("m", "a", "value")
 			c.that(a.Held && a.Owner == "a" && a.Fence > 0 && string(a.Value) == "value", "the first take\ngot  %+v\nwant it held by a", a)
@@ -20,7 +20,7 @@ var markRules = []Rule{
 			read := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
 			c.same("reading", read, a)
 		}},
-	{"Mark/NamesAreApart", "§24", "Marks of different names have nothing to do with each other.", marks, func(c *check) {
+	{"Mark/NamesAreApart", "§24", "Marks of different names are independent.", marks, func(c *check) {
 		for _, name := range oddNames {
 			m := c.takeMark(name, name, name)
 			c.that(m.Held, "mark %q\ngot  %+v\nwant it held", name, m)
@@ -41,7 +41,7 @@ var markRules = []Rule{
 		c.same("read after its first time", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), want)
 	}},
 	{"Mark/TakingAgainEndsTheEarlierTake", "§24",
-		"Take by the owner gets a higher fence; who has an earlier one can no longer keep, set or drop the mark.", marks, func(c *check) {
+		"Take by the owner gets a higher fence; a caller with an earlier fence can no longer keep, set or drop the mark.", marks, func(c *check) {
 			first := c.takeMark("m", "a", "value")
 			c.b = c.open()
 			again := c.takeMark("m", "a", "")

@@ -14,8 +14,7 @@ func (c *check) meeting(id string, conflict broker.UniqueConflict) broker.NewJob
 	return j
 }
 
-// debounced returns a meeting that runs after a delay, and is put off for at most an
-// hour.
+// debounced returns a meeting that runs after a delay, and is postponed for at most an hour.
 func (c *check) debounced(id string, delay time.Duration) broker.NewJob {
 	j := c.meeting(id, broker.ConflictDebounce)
 	j.Delay, j.Body.Unique.Latest = delay, time.Hour
@@ -43,7 +42,7 @@ func (c *check) does(id, content string) {
 
 var meetRules = []Rule{
 	{"Meet/ReplacesWhatHasNotStarted", "§39",
-		"A job that meets a pending, scheduled or retry holder replaces all that the holder's handler reads, and nothing else.", meets,
+		"If the holder is pending, scheduled or in retry, the new job replaces all that the holder's handler reads, and nothing else.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			for _, state := range []broker.State{broker.StateRetry, broker.StateScheduled, broker.StatePending} {
@@ -90,7 +89,7 @@ var meetRules = []Rule{
 		got := c.worker("w").take("a", "b", "c")
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
-	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and told the holder, if that is active, held, of another " +
+	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and told the holder, if the holder is active, held, of another " +
 		"type, or gone before its window lapsed.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
@@ -126,7 +125,7 @@ var meetRules = []Rule{
 		c.pass(time.Hour)
 		c.accept(n)
 	}},
-	{"Meet/ALaterJobWithTheHoldersID", "§39", "A job does not replace one that has only the ID of the key's holder, which is gone.", meets,
+	{"Meet/ALaterJobWithTheHoldersID", "§39", "A job replaces no job that only has the ID of the key's holder, which is gone.", meets,
 		func(c *check) {
 			c.accept(c.uniqueJob("a", "key", window, time.Hour))
 			w := c.worker("w")
@@ -149,7 +148,8 @@ var meetRules = []Rule{
 			c.does("a", "a")
 		}},
 	{"Meet/ARepeatChangesNothing", "§39",
-		"A job that replaced, and is sent again, answers as before and changes nothing, also after others replaced and the holder ended.", meets,
+		"If a job that replaced is sent again, it gets the same answer and changes nothing, even after others replaced " +
+			"and the holder ended.", meets,
 		func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			first := c.meeting("first", broker.ConflictReplace)
@@ -169,7 +169,7 @@ var meetRules = []Rule{
 			c.prune()
 			c.accept(first)
 		}},
-	{"Meet/ARepeatBesideAnother", "§39", "In one request, another job with the ID of one that replaced is refused, and a repeat " +
+	{"Meet/ARepeatBesideAnother", "§39", "In one request, another job with the ID of a job that replaced is refused, and a repeat " +
 		"answers as before.",
 		meets, func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
@@ -182,7 +182,7 @@ var meetRules = []Rule{
 			c.is("another job behind the repeat", r[3].Err, broker.ErrDuplicate)
 			c.worker("w").take("a", "x")
 		}},
-	{"Meet/WithinARequest", "§18", "The jobs of a request see each other: the last one's content is what runs.", meets, func(c *check) {
+	{"Meet/WithinARequest", "§18", "The jobs of a request see each other: the content of the last one runs.", meets, func(c *check) {
 		r := c.enqueue(c.meeting("a", broker.ConflictReplace), c.job("x"), c.meeting("b", broker.ConflictReplace),
 			c.meeting("c", broker.ConflictKeepLast), c.meeting("b", broker.ConflictReplace), c.meeting("d", broker.ConflictRefuse), c.job("y"))
 		for i, n := range []int{0, 1, 2, 3, 4, 6} {
@@ -210,7 +210,7 @@ var meetRules = []Rule{
 			c.refuse(free, broker.ErrQueueFull)
 		}},
 	{"Meet/DebouncePushesTheTime", "§40",
-		"A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
+		"A debounced job runs when no other job has come for its delay, or when its latest time has come.",
 		meets,
 		func(c *check) {
 			w := c.worker("w")
@@ -270,7 +270,7 @@ var meetRules = []Rule{
 			c.does("a", "d")
 			c.same("the job in retry", *c.must("a", broker.StateRetry), want)
 		}},
-	{"Meet/DebounceEarlier", "§40", "A debounce with a shorter delay makes its job due sooner, and one without at once.", meets,
+	{"Meet/DebounceEarlier", "§40", "A debounce with a shorter delay makes its job due sooner, and one without a delay at once.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			c.accept(c.debounced("a", 20*time.Minute))

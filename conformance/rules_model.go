@@ -24,8 +24,9 @@ var modelRules = []Rule{
 			c.sequences(3, 300)
 		}},
 	{"Model/NoKeyStarves", "§34",
-		"Whatever happens in a queue with many keys, a key that can start a job waits for at most as many jobs of each other key as that " +
-			"key ever weighed, and two more.", flow, func(c *check) {
+		"Whatever happens in a queue with many keys, a key that can start a job waits for at most as many jobs of each other " +
+			"key as the highest " +
+			"weight that key ever had, and two more.", flow, func(c *check) {
 			c.runs(1, 300, func(s *sequence) { s.all, s.m.turns, s.tenants, s.keyed = s.all[:1], true, 6, 85 })
 		}},
 }
@@ -37,7 +38,7 @@ const (
 	sequencesFor     = 2 * time.Second
 )
 
-// stressing is how long random and concurrent rules run at least.
+// stressing is the least time for which random and concurrent rules run.
 var stressing = func() time.Duration {
 	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // zero if it is unset or not a duration
 	return d
@@ -53,7 +54,7 @@ func (c *check) seed() uint64 {
 	return seed
 }
 
-// seeded logs a seed before its use, and has a failure show it.
+// seeded logs a seed before its use, and makes a failure show it.
 func (c *check) seeded(seed uint64) {
 	c.tb.Logf("JOBS_SEED=%d", seed)
 	c.calls.seed, c.verdict.Seed = seed, seed
@@ -103,8 +104,8 @@ type modelClient struct {
 	last   broker.SettleRequest
 }
 
-// learn adds jobs that a worker got. It forgets an earlier job of the same ID and epoch, which had been removed: no
-// store can tell its lease from the new one.
+// learn adds jobs that a worker got. It forgets an earlier job with the same ID and epoch, which was
+// removed: no store can tell the two leases apart.
 func (w *modelClient) learn(jobs []broker.Job) {
 	for _, j := range jobs {
 		w.known = slices.DeleteFunc(w.known, func(old broker.Job) bool {
@@ -357,7 +358,7 @@ func (s *sequence) repeatSettle() {
 			return // its numbers ended with it
 		}
 	}
-	for _, item := range req.Items { // a queue that the last settle left out knows only an earlier number
+	for _, item := range req.Items { // a queue that was not in the last settle knows only an earlier number
 		if s.m.queue(item.Job.Queue).workers[w.id].number != w.last.Number {
 			return
 		}

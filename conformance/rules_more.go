@@ -32,7 +32,7 @@ var moreRules = []Rule{
 			c.gone("a")
 			c.must("b", broker.StateActive)
 		}},
-	{"Order/DueGoByDueTimeWhereverTheyWait", "§16", "Scheduled jobs and retries that become due in one call go by due time, together.",
+	{"Order/DueGoByDueTimeWhereverTheyWait", "§16", "Scheduled jobs and retries that fall due in one call are claimed together, by due time.",
 		nil, func(c *check) {
 			w := c.worker("w")
 			c.add("r1", "r2")

@@ -127,7 +127,7 @@ var operateRules = []Rule{
 			j := w.one("scheduled")
 			c.same("failures", j.Failures, 0)
 		}},
-	{"Operate/RescheduleAtOnce", "§22", "Rescheduled without a time, a job is pending at once.", nil, func(c *check) {
+	{"Operate/RescheduleAtOnce", "§22", "A job that is rescheduled without a time is pending at once.", nil, func(c *check) {
 		w := c.everyState()
 		c.same("claimed", idsOf(w.claim(1)), []string{"pending"})
 		for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule}, "scheduled", "retry") {
@@ -139,7 +139,7 @@ var operateRules = []Rule{
 		w.take("scheduled", "retry")
 	}},
 	{"Operate/SuppressHidesTheDead", "§22",
-		"A suppressed dead job stays dead, out of listings that do not ask for it, until it is unsuppressed.", nil, func(c *check) {
+		"A suppressed dead job stays dead, and is not in listings that do not ask for it, until it is unsuppressed.", nil, func(c *check) {
 			c.add("a", "b")
 			w := c.worker("w")
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
@@ -148,7 +148,7 @@ var operateRules = []Rule{
 			all := c.list(broker.Query{State: broker.StateDead, Suppressed: true})
 			c.same("dead, suppressed ones too", sorted(idsOf(all)), []string{"a", "b"})
 			c.that(c.must("a", broker.StateDead).Suppressed && !c.must("b", broker.StateDead).Suppressed,
-				"Suppressed\ngot  otherwise\nwant of a alone")
+				"Suppressed\ngot  another set\nwant only a")
 			c.decide(broker.OpUnsuppress, "a")
 			c.same("dead", sorted(idsOf(c.list(broker.Query{State: broker.StateDead}))), []string{"a", "b"})
 			c.add("c")
@@ -224,7 +224,7 @@ var operateRules = []Rule{
 			}
 		}},
 	{"Operate/SaysWhatStandsAgainstIt", "§22",
-		"A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what " +
+		"A refused operation answers the job's state, and its error says this state, or who holds the job, or that it changed, or what " +
 			"is in the queue.", nil, func(c *check) {
 			w := c.everyState()
 			c.add("old")
@@ -271,7 +271,7 @@ var operateRules = []Rule{
 			c.same("epoch", c.must("a", broker.StatePending).Epoch, int64(0))
 		}},
 	{"Operate/RemovesEmptyQueues", "§1",
-		"A queue is removed when it has no job in any state and no live worker, and then it is as if it had never been.", nil,
+		"A queue can be removed when it has no job in any state and no live worker, and then it is as if it had never existed.", nil,
 		func(c *check) {
 			remove := func(queue string) error {
 				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})

@@ -158,7 +158,7 @@ var orderRules = []Rule{
 		c.add("d")
 		w.take("c", "a", "b", "d")
 	}},
-	{"Order/DueGoToTheBack", "§16", "A job that falls due goes behind those that are pending already.", nil, func(c *check) {
+	{"Order/DueGoToTheBack", "§16", "A job that falls due goes behind the jobs that are already pending.", nil, func(c *check) {
 		j := c.job("due")
 		j.Delay = time.Minute
 		c.accept(j)
@@ -170,7 +170,7 @@ var orderRules = []Rule{
 		c.add("c")
 		w.take("b", "due", "c")
 	}},
-	{"Order/DueGoByDueTime", "§16", "Several jobs that fall due in one call go by due time.", nil, func(c *check) {
+	{"Order/DueGoByDueTime", "§16", "Several jobs that fall due in one call are claimed by due time.", nil, func(c *check) {
 		var jobs []broker.NewJob
 		for _, s := range []int{30, 10, 50, 20, 40} {
 			j := c.job(fmt.Sprint("due", s))
@@ -181,7 +181,7 @@ var orderRules = []Rule{
 		c.pass(time.Minute)
 		c.worker("w").take("due10", "due20", "due30", "due40", "due50")
 	}},
-	{"Order/DueKeepTheirPriority", "§16", "A job that falls due goes by its priority.", priority, func(c *check) {
+	{"Order/DueKeepTheirPriority", "§16", "A job that falls due is claimed by its priority.", priority, func(c *check) {
 		bulk, urgent := c.job("bulk"), c.job("urgent")
 		bulk.Body.Priority, bulk.Delay = broker.PriorityBulk, time.Second
 		urgent.Body.Priority, urgent.Delay = broker.PriorityUrgent, time.Minute
@@ -207,7 +207,7 @@ var orderRules = []Rule{
 			w := c.worker("w")
 			w.take("c", "a", "b")
 		}},
-	{"Order/FrontIsOfAPriority", "§16", "A released job does not overtake a better priority.", priority, func(c *check) {
+	{"Order/FrontIsOfAPriority", "§16", "A released job does not overtake jobs of a more urgent priority.", priority, func(c *check) {
 		bulk := c.job("bulk")
 		bulk.Body.Priority = broker.PriorityBulk
 		c.accept(bulk)

@@ -27,7 +27,8 @@ var policyRules = []Rule{
 			w.take("a", "late")
 		}},
 	{"Policy/PausedTakesAndSettles", "§17",
-		"A paused queue still accepts jobs, and what was claimed before is settled, renewed, reclaimed and retired.", nil, func(c *check) {
+		"A paused queue still accepts jobs, and jobs that were claimed before can be settled, renewed, " +
+			"reclaimed and released.", nil, func(c *check) {
 			c.add("a", "b", "c")
 			w, v, r := c.worker("w"), c.worker("v"), c.worker("r")
 			a := w.one("a")
@@ -45,7 +46,7 @@ var policyRules = []Rule{
 			c.pause(c.q, false)
 			c.same("claimed", sorted(idsOf(r.claim(5))), []string{"b", "c", "d"})
 		}},
-	{"Policy/PausedWithholdsNothingElse", "§14", "A claim over several queues gives what the ones that are not paused have.", nil,
+	{"Policy/PausedWithholdsNothingElse", "§14", "A claim over several queues gives the jobs of those that are not paused.", nil,
 		func(c *check) {
 			other := c.job("b")
 			other.Queue = "other"
@@ -55,7 +56,8 @@ var policyRules = []Rule{
 			c.same("claimed", idsOf(w.claim(5)), []string{"b"})
 		}},
 	{"Policy/ChangesOnlyWhatIsSet", "§20",
-		"A policy request changes the fields it sets, in one step, and returns the whole; one that sets none reads.", nil, func(c *check) {
+		"A policy request changes the fields that it sets, in one step, and returns the whole policy; a request that " +
+			"sets none only reads.", nil, func(c *check) {
 			c.add("a")
 			c.same("policy of a fresh queue", c.policy(broker.PolicyRequest{}), broker.Policy{})
 			yes, depth, span := true, int64(5_000_000_000), 3*time.Hour+time.Microsecond
@@ -75,7 +77,7 @@ var policyRules = []Rule{
 			c.same("as another client reads it", c.policy(broker.PolicyRequest{}), want)
 			c.same("as Queues shows it", c.queue(c.q).Policy, want)
 		}},
-	{"Policy/IsOfOneQueue", "§20", "A policy concerns its own queue.", nil, func(c *check) {
+	{"Policy/IsOfOneQueue", "§20", "A policy applies only to its own queue.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)

@@ -44,7 +44,7 @@ var raceRules = []Rule{
 			}
 			c.same("jobs given", len(given), n)
 		}},
-	{"Race/OneSettleOfALease", "§10", "Of settles of one lease made at once, one applies.", nil, func(c *check) {
+	{"Race/OneSettleOfALease", "§10", "If several settles of one lease are made at once, one applies.", nil, func(c *check) {
 		const n = 40
 		c.addMany("j", n)
 		w := c.worker("w")
@@ -134,7 +134,7 @@ var raceRules = []Rule{
 			}
 			c.same("jobs reclaimed", len(given), n)
 		}},
-	{"Race/SettleOrReclaim", "§8", "A late settle and a reclaim at once: one of them has the job, and the other is told.", nil,
+	{"Race/SettleOrReclaim", "§8", "If a late settle and a reclaim come at once, one of them gets the job, and the other is told.", nil,
 		func(c *check) {
 			const n = 40
 			c.addMany("j", n)
@@ -347,7 +347,7 @@ var raceRules = []Rule{
 		}
 		c.same("records removed", sum, n)
 	}},
-	{"Race/OneConsumerSeesTheOrder", "§16", "While many producers enqueue, one consumer sees the jobs of each in their order.", nil,
+	{"Race/OneConsumerSeesTheOrder", "§16", "While many producers enqueue, one worker sees the jobs of each producer in their order.", nil,
 		func(c *check) {
 			const producers, each = 4, 40
 			handles := c.handles()
@@ -382,7 +382,7 @@ var raceRules = []Rule{
 				last[producer] = n
 			}
 		}},
-	{"Race/Stress", "§26", "Under everything at once no job is lost or doubled, no lease is settled twice, and no key is held twice.",
+	{"Race/Stress", "§26", "Under all calls at once, no job is lost or doubled, no lease is settled twice, and no key is held twice.",
 		nil, func(c *check) {
 			stress(c, false)
 		}},
@@ -391,8 +391,8 @@ var raceRules = []Rule{
 			stress(c, true)
 		}},
 	{"Race/NoLimitIsExceeded", "§37",
-		"While workers die, answers are lost and policies change, no window holds more starts than a rate allows, and never are more jobs " +
-			"active than a limit allows; after the last settle no slot has leaked.", flow, func(c *check) {
+		"While workers die, answers are lost and policies change, no window has more starts than a rate allows, and no more jobs are ever " +
+			"active than a limit allows; after the last settle no slot is lost.", flow, func(c *check) {
 			stressLimits(c)
 		}},
 }

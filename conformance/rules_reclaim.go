@@ -9,7 +9,7 @@ import (
 
 var reclaimRules = []Rule{
 	{"Reclaim/TakesOverWhatRanOut", "§8",
-		"Reclaim hands out the jobs of a worker that ran out under leases of the caller, with nothing changed but the epoch.", nil,
+		"Reclaim hands out the jobs of a worker whose leases ran out, under leases of the caller, with nothing changed but the epoch.", nil,
 		func(c *check) {
 			j := c.job("a")
 			j.Body.Headers = map[string]string{"k": "v"}
@@ -109,7 +109,7 @@ var reclaimRules = []Rule{
 			r.reclaim(5)
 			lapse("the caller", r.renew(), c.now.Add(lease))
 		}},
-	{"Reclaim/CallerMustBeRegistered", "§6", "A Reclaim by an unknown worker does nothing but answer ErrWorkerGone.", nil, func(c *check) {
+	{"Reclaim/CallerMustBeRegistered", "§6", "A Reclaim by an unknown worker only answers ErrWorkerGone.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		w.take("a")
@@ -117,7 +117,7 @@ var reclaimRules = []Rule{
 		c.reclaimRefused("nobody")
 		c.that(!w.renew().Lost, "Renew of the worker that ran out\ngot  Lost\nwant it found by nobody")
 	}},
-	{"Reclaim/CallerMustNotHaveRunOut", "§8", "A Reclaim by a worker that itself ran out does nothing but answer ErrWorkerGone.", nil,
+	{"Reclaim/CallerMustNotHaveRunOut", "§8", "A Reclaim by a worker whose own leases ran out only answers ErrWorkerGone.", nil,
 		func(c *check) {
 			c.add("a")
 			w, r := c.worker("w"), c.worker("r")
@@ -139,7 +139,7 @@ var reclaimRules = []Rule{
 			c.same("epoch", taken[0].Epoch, int64(i+1))
 		}
 	}},
-	{"Reclaim/OnlyInTheQueuesNamed", "§8", "Reclaim takes jobs only of the queues that it names.", nil, func(c *check) {
+	{"Reclaim/OnlyInTheQueuesNamed", "§8", "Reclaim takes jobs only from the queues that it names.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)
@@ -167,7 +167,7 @@ var reclaimRules = []Rule{
 		v.take("a")
 	}},
 	{"Reclaim/KeepsTheWishToCancel", "§22",
-		"A request to cancel survives the reclaim: the new worker sees it, and it decides the outcome.", nil, func(c *check) {
+		"A request to cancel survives the reclaim: the new worker sees it, and the request decides the outcome.", nil, func(c *check) {
 			c.add("a")
 			w, r := c.worker("w"), c.worker("r")
 			w.take("a")
@@ -182,7 +182,7 @@ var reclaimRules = []Rule{
 			c.same("state", v.State, broker.StateCancelled)
 			r.nothing()
 		}},
-	{"Reclaim/CountsForTheCaller", "§7", "Reclaimed leases count for the caller, and no more for the worker that lost them.", nil,
+	{"Reclaim/CountsForTheCaller", "§7", "Reclaimed leases count for the caller, and no longer for the worker that lost them.", nil,
 		func(c *check) {
 			c.add("a", "b")
 			w, r := c.worker("w"), c.worker("r")
@@ -194,7 +194,7 @@ var reclaimRules = []Rule{
 			c.same("listed for the ended worker", len(c.list(broker.Query{Worker: "w"})), 0)
 			c.same("active jobs", c.counted(c.q).Counts[broker.StateActive], int64(2))
 		}},
-	{"Reclaim/EndsOnlyWhoRanOut", "§8", "A reclaim ends every worker that ran out, whether it held jobs or not, and nobody else.",
+	{"Reclaim/EndsOnlyWhoRanOut", "§8", "A reclaim ends every worker whose leases ran out, whether it held jobs or not, and no other worker.",
 		nil, func(c *check) {
 			r := c.worker("r")
 			var dead []*worker

@@ -23,7 +23,7 @@ func (c *check) copyOf(id string) broker.NewJob {
 	return n
 }
 
-// leave deletes a job that was moved elsewhere.
+// leave deletes the original of a job that was moved elsewhere.
 func (c *check) leave(queue, id string) {
 	c.tb.Helper()
 	r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Holder: holder, Refs: []broker.Ref{{Queue: queue,
@@ -67,7 +67,7 @@ var restoreRules = []Rule{
 				id, show(*got), state, held.RunAt)
 		}
 	}},
-	{"Restore/GoesOn", "§29", "A restored job goes on as it would have: at its time, with its counts, redriven when it is dead.", moves,
+	{"Restore/GoesOn", "§29", "A restored job continues as the original: at its time, with its counts, and redriven if it is dead.", moves,
 		func(c *check) {
 			c.everyState()
 			due := c.must("retry", broker.StateRetry).RunAt
@@ -104,7 +104,8 @@ var restoreRules = []Rule{
 		c.same("claimed", sorted(idsOf(c.worker("v", elsewhere).claim(5))), []string{"retry", "scheduled"})
 	}},
 	{"Restore/RepeatIsRefused", "§29",
-		"A restored job that is restored again is refused as a duplicate, also after it has ended and gone when its ID was given.", moves,
+		"A restored job that is restored again is refused as a duplicate; if its ID was given, even after it has ended and " +
+			"its record is gone.", moves,
 		func(c *check) {
 			c.everyState()
 			pending, dead := c.copyOf("pending"), c.copyOf("dead")
@@ -123,7 +124,8 @@ var restoreRules = []Rule{
 			}
 		}},
 	{"Restore/RefusesWhatIsHeld", "§29",
-		"An ID whose job is held is refused with ErrWrongState, and the holder named: it may be the original.", moves, func(c *check) {
+		"An ID whose job is held is refused with ErrWrongState, and the holder is named: the held job " +
+			"may be the original.", moves, func(c *check) {
 			c.add("a")
 			c.hold("a")
 			n := c.copyOf("a")
@@ -135,7 +137,8 @@ var restoreRules = []Rule{
 			c.same("holder of the ID of a plain job", c.refuse(n, broker.ErrDuplicate).Holder, "a")
 		}},
 	{"Restore/ComesBack", "§29",
-		"A job with a given ID that went elsewhere can come back; others with the ID, and late repeats, are refused.", moves, func(c *check) {
+		"A job with a given ID that was moved elsewhere can come back; other jobs with the ID, and late " +
+			"repeats, are refused.", moves, func(c *check) {
 			n := c.job("a")
 			n.Body.GivenID = true
 			c.accept(n)
@@ -161,7 +164,7 @@ var restoreRules = []Rule{
 			c.refuse(back, broker.ErrDuplicate)
 		}},
 	{"Restore/DeletedStaysDeleted", "§29",
-		"A given ID whose job was deleted, and did not go elsewhere, is refused to a restored job too.", moves, func(c *check) {
+		"A given ID whose job was deleted, and not moved, is refused for a restored job, too.", moves, func(c *check) {
 			n := c.job("a")
 			n.Body.GivenID = true
 			c.accept(n)
@@ -173,7 +176,7 @@ var restoreRules = []Rule{
 			c.pass(2 * time.Hour)
 			c.accept(copied)
 		}},
-	{"Restore/NoRefFromThereFits", "§29", "A Ref of the original names no state of the restored job.", moves, func(c *check) {
+	{"Restore/NoRefFromThereFits", "§29", "A Ref of the original, with its epoch, does not match the restored job.", moves, func(c *check) {
 		c.everyState()
 		for _, id := range []string{"pending", "scheduled", "retry", "dead"} {
 			c.accept(c.copyOf(id))
@@ -185,7 +188,7 @@ var restoreRules = []Rule{
 		}
 	}},
 	{"Restore/KeptFromItsEnd", "§29",
-		"A restored completed or cancelled job is kept for its retention from its end; when that is over, it is accepted and nothing is stored.",
+		"A restored completed or cancelled job is kept for its retention, from its end; if that is over, it is accepted and nothing is stored.",
 		moves, func(c *check) {
 			w := c.everyState()
 			end := c.must("completed", broker.StateCompleted).FinishedAt
@@ -252,7 +255,7 @@ var restoreRules = []Rule{
 			}
 			c.accept(c.uniqueJob("c", "key", untilDone, 0))
 		}},
-	{"Restore/SeesWhatStandsBefore", "§18", "Restored and new jobs of one request are decided in order, each seeing those before it.",
+	{"Restore/SeesWhatStandsBefore", "§18", "Restored and new jobs of one request are decided in order; each sees the jobs before it.",
 		moves, func(c *check) {
 			restored := func(id string, state broker.State) broker.NewJob {
 				n := c.job(id)
@@ -267,7 +270,7 @@ var restoreRules = []Rule{
 			}
 			c.same("claimed", sorted(idsOf(c.worker("w").claim(10))), []string{"a", "c", "d", "e", "f"})
 		}},
-	{"Restore/KeepsItsPriority", "§29", "Restored jobs go out by their priority, and within it in the order of their request.",
+	{"Restore/KeepsItsPriority", "§29", "Restored jobs are claimed by priority, and within a priority in the order of their request.",
 		priority.and(moves), func(c *check) {
 			var jobs []broker.NewJob
 			for i, p := range []broker.Priority{broker.PriorityBulk, broker.PriorityUrgent, broker.PriorityNormal, broker.PriorityUrgent} {
@@ -279,7 +282,7 @@ var restoreRules = []Rule{
 			c.worker("w").take("j1", "j3", "j2", "j0")
 		}},
 	{"Restore/RefusesWhatIsInvalid", "§29",
-		"What no job can have been is refused with ErrInvalid or ErrTooLarge, and nothing is stored.", moves, func(c *check) {
+		"A history that no job can have is refused with ErrInvalid or ErrTooLarge, and nothing is stored.", moves, func(c *check) {
 			for what, r := range map[string]broker.Restored{
 				"an active job":     {State: broker.StateActive},
 				"a held job":        {State: broker.StateWaiting},
@@ -302,7 +305,8 @@ var restoreRules = []Rule{
 			c.gone("a")
 		}},
 	{"Restore/UnknownTimesAreNow", "§29",
-		"A restored job without a creation time was created now, and one that ended without a time ended now.", moves, func(c *check) {
+		"A restored job without a creation time counts as created now, and an ended job without an end time " +
+			"counts as ended now.", moves, func(c *check) {
 			n := c.job("a")
 			n.Restore = &broker.Restored{State: broker.StateDead, Head: broker.Head{Reason: broker.ReasonExpired}}
 			c.accept(n)

@@ -9,7 +9,7 @@ import (
 
 var retentionRules = []Rule{
 	{"Retention/JobsOwnWins", "§11",
-		"A finished record is kept for the job's own retention, or else the queue's, and pruned when that has passed.", nil,
+		"The record of an ended job is kept for the job's own retention, or else the queue's, and pruned when that has passed.", nil,
 		func(c *check) {
 			c.keep(time.Hour)
 			own := c.job("own")
@@ -34,7 +34,7 @@ var retentionRules = []Rule{
 				c.same("left", len(c.list(broker.Query{State: broker.StateCompleted})), left)
 			}
 		}},
-	{"Retention/IsThatOfTheEnd", "§11", "A change of the policy's age concerns jobs that end from then on.", nil, func(c *check) {
+	{"Retention/IsThatOfTheEnd", "§11", "A change of the policy's age applies to jobs that end after it.", nil, func(c *check) {
 		c.keep(time.Hour)
 		c.add("a", "b")
 		w := c.worker("w")
@@ -129,7 +129,7 @@ var retentionRules = []Rule{
 			c.same("dead", idsOf(c.list(broker.Query{State: broker.StateDead})), []string{"j4"})
 			c.must("done", broker.StateCompleted)
 		}},
-	{"Retention/PruneIsBounded", "§23", "A call of Prune examines at most Max records of a queue, says More, and comes to an end.", nil,
+	{"Retention/PruneIsBounded", "§23", "A call of Prune examines at most Max records of a queue; it says More until nothing is left.", nil,
 		func(c *check) {
 			c.keep(time.Minute)
 			var ids []string
@@ -153,7 +153,7 @@ var retentionRules = []Rule{
 			}
 			c.same("pruned in all", sum, 25)
 		}},
-	{"Retention/PruneTouchesNothingElse", "§23", "Prune leaves alone what is not past its retention, in its own queues and in others.",
+	{"Retention/PruneTouchesNothingElse", "§23", "Prune does not touch records whose retention is not over, nor other queues.",
 		nil, func(c *check) {
 			w := c.everyState()
 			other := c.job("x")
@@ -169,7 +169,7 @@ var retentionRules = []Rule{
 				}
 			}
 			c.that(c.findIn("other", "x") != nil, "record of another queue\ngot  gone\nwant it there: that queue was not pruned")
-			c.that(!w.renew().Lost, "worker that ran out\ngot  ended by Prune\nwant it found by a Reclaim alone")
+			c.that(!w.renew().Lost, "worker that ran out\ngot  ended by Prune\nwant only a Reclaim to end it")
 			c.same("claimed", sorted(idsOf(w.claim(5))), []string{"pending", "retry", "scheduled"})
 		}},
 	{"Retention/PruneKeepsWhatIsRemembered", "§1", "Prune forgets neither remembered IDs nor unique windows before their time.", nil,

@@ -9,7 +9,7 @@ import (
 
 var scheduleRules = []Rule{
 	{"Schedule/NothingRunsEarly", "§15",
-		"A scheduled job is claimable from its due time on, without any sweep, and not an instant before.", nil, func(c *check) {
+		"A scheduled job is claimable from its due time on, without another call that moves it, and not an instant before.", nil, func(c *check) {
 			delayed, timed := c.job("delayed"), c.job("timed")
 			delayed.Delay = time.Hour
 			timed.RunAt = c.now.Add(2 * time.Hour)
@@ -98,7 +98,7 @@ var scheduleRules = []Rule{
 			c.life()
 		}},
 	{"Schedule/OwnClockWithoutNow", "§15",
-		"Without a Now, the store's clock decides. Every answer that has a Now tells it, and so does Ping.", nil, func(c *check) {
+		"Without a Now, the store's clock decides. Every answer that has a Now tells this clock's time, and so does Ping.", nil, func(c *check) {
 			c.real()
 			w := c.worker("w")
 			before, err := c.b.Claim(c.ctx, w.request(0))
@@ -129,7 +129,7 @@ var scheduleRules = []Rule{
 			c.that(!ping.Before(queues.Now) && !ping.After(again.Add(c.tick)),
 				"Ping\ngot  %v\nwant the store's clock, which was %v before and %v after", ping, queues.Now, again)
 		}},
-	{"Schedule/AnswersTellTheNowTheyWereGiven", "§15", "Every answer that has a Now tells the request's.", nil, func(c *check) {
+	{"Schedule/AnswersTellTheNowTheyWereGiven", "§15", "Every answer that has a Now has the Now of the request.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		c.pass(time.Second)
@@ -148,7 +148,7 @@ var scheduleRules = []Rule{
 		c.same("Now of Queues", queues.Now, c.now)
 	}},
 	{"Schedule/DeadlinesAreTheFrameworks", "§9",
-		"A job past its deadline is handed out like any other: the verdict is not the store's.", nil, func(c *check) {
+		"A job past its deadline is handed out like any other: the store does not decide about it.", nil, func(c *check) {
 			j := c.job("a")
 			j.Body.Deadline = c.now.Add(time.Minute)
 			late := c.job("late")
@@ -158,7 +158,7 @@ var scheduleRules = []Rule{
 			c.prune()
 			c.worker("w").take("a", "late")
 		}},
-	{"Schedule/DelayIsFromTheStoresNow", "§15", "A delay counts from the request's Now, also when that is behind an earlier request's.",
+	{"Schedule/DelayIsFromTheStoresNow", "§15", "A delay counts from the request's Now, even if an earlier request had a later Now.",
 		nil, func(c *check) {
 			c.add("a")
 			c.pass(-time.Hour)

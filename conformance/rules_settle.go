@@ -26,7 +26,7 @@ var settleRules = []Rule{
 				c.same("state of "+v.ID, v.State, outcomes[i].State())
 			}
 		}},
-	{"Settle/LeaseOfAnEarlierEpochIsVoid", "§3", "A lease of an earlier epoch is void, also for the worker that holds the job again.",
+	{"Settle/LeaseOfAnEarlierEpochIsVoid", "§3", "A lease of an earlier epoch is void, even for a worker that holds the job again.",
 		nil, func(c *check) {
 			c.add("a")
 			w := c.worker("w")
@@ -63,7 +63,7 @@ var settleRules = []Rule{
 			c.gone("cancelled")
 			c.must("released", broker.StatePending)
 		}},
-	{"Settle/LostItemHarmsNoOther", "§10", "An item whose lease is lost answers ErrLeaseLost, and the others apply.", nil, func(c *check) {
+	{"Settle/LostItemHarmsNoOther", "§10", "An item whose lease is lost answers ErrLeaseLost; the other items apply.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		w := c.worker("w")
 		held := w.take("a", "b", "c")
@@ -88,7 +88,7 @@ var settleRules = []Rule{
 		c.must("a", broker.StatePending)
 	}},
 	{"Settle/RepeatIsAnsweredAsBefore", "§10",
-		"A request that repeats the worker's last number is answered as the first time, without a look at its items.", nil, func(c *check) {
+		"A request that repeats the worker's last number gets the same answer as the first time, whatever its items are.", nil, func(c *check) {
 			c.add("a", "b")
 			w := c.worker("w")
 			held := w.take("a", "b")
@@ -210,7 +210,7 @@ var settleRules = []Rule{
 			}
 			w.settle(broker.Complete(nil), &held[0], &held[1])
 		}},
-	{"Settle/EpochsRiseByOne", "§3", "Every transition raises the epoch by one, but claim and due.", nil, func(c *check) {
+	{"Settle/EpochsRiseByOne", "§3", "Every transition except claim and due raises the epoch by one.", nil, func(c *check) {
 		c.keep(time.Hour)
 		w, r := c.worker("w"), c.worker("r")
 		c.add("a")

@@ -10,7 +10,7 @@ import (
 // These rules must hold over all the stores of a backend together, and also for a
 // backend with one store.
 var shardRules = []Rule{
-	{"Shard/LimitsOfAQueueHold", "§44", "Over however many stores a queue is spread, together they never exceed a limit of the queue.", flow,
+	{"Shard/LimitsOfAQueueHold", "§44", "However many stores a queue is spread over, together they never exceed a limit of the queue.", flow,
 		func(c *check) {
 			n := int64(max(1, c.limits.Shards))
 			active, depth := 3*n+1, 12*n+1

@@ -12,13 +12,13 @@ import (
 
 var totalsRules = []Rule{
 	{"Totals/EachStepRaisesItsNumber", "§42",
-		"Each thing that happens in a queue raises the number of it by one, whatever jobs it happens with.", nil, func(c *check) {
+		"Each event in a queue raises its total by one, whatever kind of job it concerns.", nil, func(c *check) {
 			for _, retention := range []time.Duration{0, time.Hour} {
 				c.totalSteps(retention)
 			}
 		}},
 	{"Totals/RefusedAndRepeatedCountNothing", "§42",
-		"What is refused counts nothing, nor does a settle that is sent again, in whatever way, and one for a lease that was lost.",
+		"A refused call counts nothing, nor does a settle that is sent again, in whatever way, or a settle for a lost lease.",
 		nil, func(c *check) {
 			c.add("a", "b", "c")
 			w := c.worker("w")
@@ -65,7 +65,7 @@ var totalsRules = []Rule{
 		w.claim(2)
 		c.totalsAre("after they were claimed again", broker.Totals{Enqueued: 2, Claimed: 4, Crashed: 1})
 	}},
-	{"Totals/OutliveTheirJobs", "§42", "No number falls when records go, are redriven, or move.", nil, func(c *check) {
+	{"Totals/OutliveTheirJobs", "§42", "No total falls when jobs are removed, redriven or moved.", nil, func(c *check) {
 		c.keep(time.Minute)
 		c.add("a", "b", "c")
 		w := c.worker("w")
@@ -96,7 +96,7 @@ var totalsRules = []Rule{
 		c.add("anew")
 		c.totalsAre("of a queue that was removed and made again", broker.Totals{Enqueued: 1})
 	}},
-	{"Totals/AreOfOneQueue", "§42", "Totals are of their own queue, and the same on every handle.", nil, func(c *check) {
+	{"Totals/AreOfOneQueue", "§42", "Totals count only their own queue, and are the same on every handle.", nil, func(c *check) {
 		other := c.job("a")
 		other.Queue = "other"
 		c.accept(c.job("a"), c.job("b"), other)
@@ -113,7 +113,7 @@ var totalsRules = []Rule{
 				Waits: 1, WaitedMicros: 60e6, Runs: 1, RanMicros: 3600e6})
 		}
 	}},
-	{"Totals/WaitsAndRunsAreSummed", "§43", "Waits and runs are those of the items that ended a lease.", nil, func(c *check) {
+	{"Totals/WaitsAndRunsAreSummed", "§43", "Waits and runs are summed only over the items that ended a lease.", nil, func(c *check) {
 		ids := numbered("j", 20)
 		c.add(ids...)
 		w := c.worker("w")

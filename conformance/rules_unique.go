@@ -33,7 +33,8 @@ var uniqueRules = []Rule{
 		c.gone("b")
 	}},
 	{"Unique/TheIDComesFirstWithinARequest", "§18",
-		"A job whose ID and whose key jobs before it in the request have taken is refused for its ID.", unique, func(c *check) {
+		"If earlier jobs of a request have taken the ID and the unique key of a job, the job is " +
+			"refused because of its ID.", unique, func(c *check) {
 			r := c.enqueue(c.uniqueJob("a", "key", untilDone, 0), c.uniqueJob("b", "key", untilDone, 0), c.job("c"),
 				c.uniqueJob("c", "key", untilDone, 0))
 			c.same("holder of the key", r[1].Holder, "a")
@@ -54,7 +55,7 @@ var uniqueRules = []Rule{
 			}
 		}},
 	{"Unique/HeldThroughoutAJobsLife", "§19",
-		"A key until settled is held while its job is scheduled, pending, active, in retry, snoozed, released, retired and reclaimed.",
+		"A key until done is held while its job is scheduled, pending, active, in retry, snoozed, released, retired and reclaimed.",
 		unique, func(c *check) {
 			j := c.uniqueJob("a", "key", untilDone, 0)
 			j.Delay = time.Minute
@@ -94,7 +95,7 @@ var uniqueRules = []Rule{
 			r.settle(broker.Complete(nil), &taken[0])
 			c.accept(c.uniqueJob("b", "key", untilDone, 0))
 		}},
-	{"Unique/FreedByEveryEnd", "§19", "The step that ends a job frees its key, whichever end it is, before any retention.", unique,
+	{"Unique/FreedByEveryEnd", "§19", "The step that ends a job frees its key, however it ends, even if its record is kept.", unique,
 		func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -147,7 +148,7 @@ var uniqueRules = []Rule{
 			w.settle(broker.Complete(nil), a, b)
 			c.same("holder", c.refuse(c.uniqueJob("d", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "c")
 		}},
-	{"Unique/WindowOutlivesItsJob", "§19", "A window holds its key for its length from the enqueue, whatever becomes of the job.",
+	{"Unique/WindowOutlivesItsJob", "§19", "A window holds its key for its length from the enqueue, whatever happens to the job.",
 		unique, func(c *check) {
 			c.accept(c.uniqueJob("a", "key a", window, time.Hour), c.uniqueJob("b", "key b", window, time.Hour))
 			w := c.worker("w")
@@ -161,7 +162,7 @@ var uniqueRules = []Rule{
 			c.pass(c.tick)
 			c.accept(c.uniqueJob("c", "key a", window, time.Hour), c.uniqueJob("d", "key b", window, time.Hour))
 		}},
-	{"Unique/TTLBoundsTheHold", "§19", "A key is free when its TTL has passed since the enqueue, although its job lives.", unique,
+	{"Unique/TTLBoundsTheHold", "§19", "A key is free when its TTL has passed since the enqueue, even if its job has not ended.", unique,
 		func(c *check) {
 			c.accept(c.uniqueJob("a", "key a", untilDone, time.Minute), c.uniqueJob("b", "key b", untilStarted, time.Minute))
 			c.pass(time.Minute - c.tick)
@@ -182,7 +183,7 @@ var uniqueRules = []Rule{
 		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilDone, 0), broker.ErrDuplicate).Holder, "holder")
 		c.same("holder", c.refuse(c.uniqueJob("c", "key 2", untilStarted, 0), broker.ErrDuplicate).Holder, "holder 2")
 	}},
-	{"Unique/RedriveTakesTheKeyAgain", "§19", "Redrive takes a key until settled again, for its TTL from then.", unique, func(c *check) {
+	{"Unique/RedriveTakesTheKeyAgain", "§19", "Redrive takes a key until done again, for its TTL from the redrive.", unique, func(c *check) {
 		c.accept(c.uniqueJob("a", "key", untilDone, time.Minute))
 		w := c.worker("w")
 		w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
@@ -208,7 +209,7 @@ var uniqueRules = []Rule{
 			c.decide(broker.OpRedrive, "a")
 			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 		}},
-	{"Unique/RedriveTakesNoOtherKey", "§19", "Redrive takes no key of a mode that was over when the job started, nor extends a window.",
+	{"Unique/RedriveTakesNoOtherKey", "§19", "Redrive does not take a key that the job held until started, and does not extend a window.",
 		unique, func(c *check) {
 			c.accept(c.uniqueJob("a", "key a", untilStarted, 0), c.uniqueJob("b", "key b", window, time.Minute))
 			w := c.worker("w")

@@ -112,7 +112,7 @@ var wakeRules = []Rule{
 		c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
 	}},
 	{"Wake/WhenDueBesideAFullWorker", "§17",
-		"After a claim that took all it may, another claim that waits gets the next job that falls due, in another process too.", wait,
+		"After a claim that took as many jobs as it may, another waiting claim gets the next job that falls due, even in another process.", wait,
 		func(c *check) {
 			c.real()
 			for round := range 4 {
@@ -129,7 +129,8 @@ var wakeRules = []Rule{
 			}
 		}},
 	{"Wake/ByWhatIsDueSooner", "§17",
-		"A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.",
+		"If an enqueue, a retry or a reschedule makes a job due sooner than all that a waiting claim knew, the claim gets it " +
+			"soon after that time.",
 		wait, func(c *check) {
 			c.real()
 			w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
@@ -164,7 +165,7 @@ var wakeRules = []Rule{
 				}
 			}
 		}},
-	{"Wake/EndsByItself", "§17", "A claim that finds no job ends when its wait is over, without an error, also in a paused queue.",
+	{"Wake/EndsByItself", "§17", "A claim that finds no job ends when its wait is over, without an error, even in a paused queue.",
 		wait, func(c *check) {
 			c.real()
 			c.add("a")
@@ -220,7 +221,7 @@ var wakeRules = []Rule{
 		c.ok("Close", b.Close())
 		c.is("Claim", c.receive("return of the claim", done), broker.ErrClosed)
 	}},
-	{"Wake/ManyWaitersShare", "§17", "Many waiting claims get as many jobs, each one once.", wait, func(c *check) {
+	{"Wake/ManyWaitersShare", "§17", "Many waiting claims get the same number of jobs, each job once.", wait, func(c *check) {
 		c.real()
 		const n = 8
 		var left atomic.Int64

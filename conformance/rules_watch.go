@@ -10,7 +10,7 @@ import (
 
 var watchRules = []Rule{
 	{"Watch/SettledIsSeen", "§25",
-		"A watcher sees a job reach its state, once Watch has returned, also when another handle settles it.", watch, func(c *check) {
+		"Once Watch has returned, a watcher sees each job reach its state, even if another handle settles it.", watch, func(c *check) {
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
 			c.b = c.open()
 			c.add("completed", "dead", "retried")
@@ -24,7 +24,7 @@ var watchRules = []Rule{
 				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
 			}
 		}},
-	{"Watch/RepeatIsNotSeen", "§25", "A settle that is sent again tells nothing that was told.", watch, func(c *check) {
+	{"Watch/RepeatIsNotSeen", "§25", "A settle that is sent again sends no event again.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 		c.add("a", "b", "c")
 		w := c.worker("w")
@@ -39,7 +39,7 @@ var watchRules = []Rule{
 			times[e.ID]++
 			return len(times) == 3
 		})
-		c.same("how often a and b were told", []int{times["a"], times["b"]}, []int{1, 1})
+		c.same("how many events a and b had", []int{times["a"], times["b"]}, []int{1, 1})
 	}},
 	{"Watch/CancelIsSeen", "§22", "A watcher sees that an active job was asked to cancel.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventCancel}})
@@ -51,7 +51,7 @@ var watchRules = []Rule{
 			return e.Kind == broker.EventCancel && e.Queue == c.q && e.ID == "a"
 		})
 	}},
-	{"Watch/ShowsWhatWasAskedFor", "§25", "A watcher sees events of its queues and its kinds alone.", watch, func(c *check) {
+	{"Watch/ShowsWhatWasAskedFor", "§25", "A watcher sees only events of its queues and its kinds.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 		w := c.worker("w", c.q, "other")
 		other := c.job("x")
@@ -64,7 +64,7 @@ var watchRules = []Rule{
 		e := c.event("first event", events, func(e broker.Event) bool { return e.Kind != broker.EventMissed })
 		c.same("first event", e, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
 	}},
-	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and nobody else's is.", watch,
+	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and no other watcher's channel is.", watch,
 		func(c *check) {
 			ctx, cancel := context.WithCancel(c.ctx)
 			ended, err := c.b.Watch(ctx, broker.WatchRequest{Queues: []string{c.q}})

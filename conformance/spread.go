@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// ofOneStore reports whether a rule states or assumes what only a single store can
-// keep: which of several jobs a claim takes, the order of turns, how much one call
-// gives, and the limits of a whole queue. A backend that spreads a queue over several
-// stores keeps it within each of them.
+// ofOneStore reports whether a rule states or assumes what only a single store can guarantee: which of
+// several jobs a claim takes, the order of turns, how much one call gives, and the limits of a whole
+// queue. A backend that spreads a queue over several stores guarantees this only within each of them.
 func ofOneStore(r Rule) bool {
 	_, name, _ := strings.Cut(r.ID, "/")
 	return slices.Contains(oneStoreGroups, r.Group()) || slices.Contains(strings.Fields(oneStore[r.Group()]), name)

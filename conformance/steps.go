@@ -81,7 +81,7 @@ func (c *check) findIn(queue, id string) *broker.Job {
 	case len(page.Jobs) == 0:
 		return nil
 	case len(page.Jobs) > 1 || page.Jobs[0].ID != id || page.Jobs[0].Queue != queue:
-		c.failf("Find of %s\ngot  %s\nwant that job alone", id, jobList(page.Jobs))
+		c.failf("Find of %s\ngot  %s\nwant only that job", id, jobList(page.Jobs))
 	}
 	return &page.Jobs[0]
 }
@@ -159,7 +159,7 @@ func (c *check) operate(op broker.Operation, ids ...string) []broker.OperationRe
 	c.same("number of results", len(results), len(op.Refs))
 	for i, r := range results {
 		if r.Ref.Queue != op.Refs[i].Queue || r.Ref.ID != op.Refs[i].ID {
-			c.failf("results of Operate\ngot  %v at place %d\nwant %v: they stand in the order of the request", r.Ref, i, op.Refs[i])
+			c.failf("results of Operate\ngot  %v at position %d\nwant %v: they are in the order of the request", r.Ref, i, op.Refs[i])
 		}
 	}
 	return results

@@ -17,7 +17,7 @@ import (
 // stress runs producers, workers that die, reclaimers and an operator on one queue
 // over three handles, in virtual time that all of them advance, and keeps a ledger
 // of the answers that each received. It repeats for the time of stressing, each time
-// with a new queue. With bad, most of the parties are on a bad network.
+// with a new queue. If bad is set, most of the parties are on a bad network.
 func stress(c *check, bad bool) {
 	handles, start := c.handles(), c.now
 	for seed, end := c.seed(), time.Now().Add(stressing); ; seed++ {
@@ -50,7 +50,7 @@ func stress(c *check, bad bool) {
 type ledger struct {
 	*check
 	passed atomic.Int64 // virtual time since the start
-	clock  atomic.Int64 // moments, to order calls by
+	clock  atomic.Int64 // the current moment; each call has its own, so that calls have an order
 
 	mu       sync.Mutex
 	asked    map[string]*entry
@@ -138,7 +138,7 @@ func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 			if err != nil || r.IntN(12) == 0 {
 				break // its leases ran out, or it dies; it may settle once more
 			}
-			if r.IntN(2) == 0 { // otherwise it holds them a while, and may lose them
+			if r.IntN(2) == 0 { // otherwise it holds them for a while, and may lose them
 				if err := l.settleSome(w, r, held); err != nil {
 					return err
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// stressed are the limits of a stressed queue; changes of its policy never go above
-// them. In one round mostly MaxActive keeps jobs back, in the other the rates.
+// stressed has the limits of a stressed queue; changes of its policy never go above them. In one kind of
+// round usually MaxActive keeps jobs back, in the other the rates.
 type stressed struct {
 	active, keyActive int64
 	rate, keyRate     broker.Rate
@@ -27,8 +27,8 @@ var stresses = []stressed{
 const stressLease = 150 * time.Millisecond
 
 // stressLimits runs workers that die, reclaimers on a bad network, a producer and an
-// operator who changes policies on a queue with limits, by the store's own clock. It
-// checks every answer that starts jobs. Each round has a queue of its own.
+// operator who changes policies on a queue with limits, with the store's own clock. It checks every
+// answer that starts jobs. Each round has a queue of its own.
 func stressLimits(c *check) {
 	c.real()
 	handles := c.handles()
@@ -56,9 +56,9 @@ func stressLimits(c *check) {
 	}
 }
 
-// limitLedger records the answers that workers received: active has the keys of the
-// jobs that are certainly active; starts has when jobs started, by "key " and the
-// key, and of all jobs under "all".
+// limitLedger records the answers that workers received. active has the keys of the jobs that are
+// certainly active. starts has when jobs started: of each key under "key " and its name, and of all jobs
+// under "all".
 type limitLedger struct {
 	*check
 	most     stressed

@@ -142,7 +142,7 @@ func (c *check) verdicts(items []broker.Settlement, verdicts []broker.Verdict) {
 	c.same("number of verdicts", len(verdicts), len(items))
 	for i, v := range verdicts {
 		if v.ID != items[i].Job.ID || v.Queue != items[i].Job.Queue {
-			c.failf("verdicts\ngot  one for %s/%s at place %d\nwant %s/%s: they stand in the order of the request", v.Queue, v.ID, i,
+			c.failf("verdicts\ngot  one for %s/%s at position %d\nwant %s/%s: they are in the order of the request", v.Queue, v.ID, i,
 				items[i].Job.Queue, items[i].Job.ID)
 		}
 	}

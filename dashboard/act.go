@@ -79,7 +79,7 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 		rows = []string{url.Values{"queue": one["queue"], "id": one["id"]}.Encode()}
 	}
 	if len(rows) == 0 {
-		return nil, &pageError{http.StatusBadRequest, "No job is checked. Check the jobs that are meant."}
+		return nil, &pageError{http.StatusBadRequest, "No job is checked. Check at least one."}
 	}
 	if len(rows) > maxChecked {
 		return nil, &pageError{http.StatusBadRequest, fmt.Sprintf("%d jobs are checked, the limit is %d.", len(rows), maxChecked)}
@@ -88,7 +88,7 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 	for _, row := range rows {
 		q, err := url.ParseQuery(row)
 		if err != nil || q.Get("queue") == "" || q.Get("id") == "" {
-			return nil, &pageError{http.StatusBadRequest, "The form does not name jobs as it should."}
+			return nil, &pageError{http.StatusBadRequest, "The form is broken: its job IDs cannot be read."}
 		}
 		named[q.Get("queue")] = append(named[q.Get("queue")], q.Get("id"))
 	}

@@ -26,11 +26,11 @@ type trouble struct {
 	dead  bool                                // the page of dead jobs shows more
 
 	queues []*inspect.QueueInfo
-	jobs   []int64 // jobs concerned, by queue
+	jobs   []int64 // affected jobs, by queue
 }
 
-// alertQueues is how many queues with the same trouble get a line each. If there are
-// more, one line names that many of them.
+// alertQueues is how many queues with the same trouble get a line each. If more queues have it, one line
+// names alertQueues of them.
 const alertQueues = 3
 
 // alerts returns the problems that keep jobs from running or need a decision, the grave
@@ -62,11 +62,11 @@ func alerts(s *snapshot) (all []alert) {
 		}}
 	full := &trouble{grave: true,
 		one: func(q *inspect.QueueInfo, n int64) string {
-			return fmt.Sprintf("The queue %s has %s jobs and takes %s: beyond that, enqueues are refused.", name(q), num(n),
+			return fmt.Sprintf("The queue %s has %s jobs, and its limit is %s: at the limit, enqueues are refused.", name(q), num(n),
 				num(q.Policy.MaxDepth))
 		},
 		many: func(queues int, _ int64) string {
-			return fmt.Sprintf("%d queues have nine tenths of the jobs that they take; beyond that, enqueues are refused", queues)
+			return fmt.Sprintf("%d queues have nine tenths of the jobs that their limits allow; at the limit, enqueues are refused", queues)
 		}}
 	resting := &trouble{
 		one: func(q *inspect.QueueInfo, _ int64) string { return fmt.Sprintf("The queue %s is paused.", name(q)) },
@@ -126,8 +126,8 @@ func (t *trouble) add(q *inspect.QueueInfo, jobs int64) {
 	t.queues, t.jobs = append(t.queues, q), append(t.jobs, jobs)
 }
 
-// alerts returns an alert for each queue, or one for many, which names the queues with
-// most jobs concerned.
+// alerts returns an alert for each queue, or one for many, which names the queues with the most affected
+// jobs.
 func (t *trouble) alerts() (all []alert) {
 	if len(t.queues) <= alertQueues {
 		for n, q := range t.queues {

@@ -53,7 +53,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("details.edit summary")
 	b.fill("#edit", `{"user": 2}`)
 	b.click("details.edit button[name=redrive]")
-	b.sees("The payload is changed. The job is redriven.")
+	b.sees("The payload was changed. The job was redriven.")
 	is("mail", "edited", broker.StatePending)
 
 	// Checked rows.
@@ -123,7 +123,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("button[value=pause]")
 	b.sees("The schedule nightly-report is paused")
 	b.click("button[value=resume]")
-	b.sees("The schedule nightly-report goes on")
+	b.sees("The schedule nightly-report continues")
 	b.click("button[value=run]")
 	b.sees("The schedule nightly-report runs as nightly-report@")
 	b.click("details.confirm summary")

@@ -50,7 +50,7 @@ func TestBrowserLive_APageOutlivesItsStore(t *testing.T) {
 	b.live()
 	b.expectCuts()
 	redis.Kill()
-	b.sees("The store does not answer since")
+	b.sees("The store has not answered since")
 	b.sees("Store away")
 	if text := eval[string](b, `document.querySelector("tbody th a").textContent`); text != "mail" {
 		t.Errorf("the page lost what it showed: %q", text)

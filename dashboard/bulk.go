@@ -30,7 +30,7 @@ const (
 	maxRate  = 10_000
 )
 
-// operation is one decision about many jobs. Its first fields never change.
+// operation is one decision about many jobs. The fields above mu never change.
 type operation struct {
 	id    string
 	verb  verb
@@ -39,7 +39,7 @@ type operation struct {
 	who   string
 	rate  int
 	begun time.Time
-	most  int64 // number of jobs, by the counters; -1 if the filter is narrower than the counters
+	most  int64 // number of jobs, by the counters; -1 if the filter selects less than the counters count
 	stop  context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 		return errClosed
 	}
 	h.audit(b.who, b.verb.Name, nil, "operation", o.id, "filter", o.about, "rate", o.rate, "jobs", b.most)
-	redirect(w, link("work", "notice", h.notices.add("It has begun. It goes on when this page is closed.")), "")
+	redirect(w, link("work", "notice", h.notices.add("It has begun. It continues when this page is closed.")), "")
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 			}
 			o.stop(errStopped)
 			h.audit(who, "stop", nil, "operation", id)
-			redirect(w, link("work", "notice", h.notices.add("It ends after the step that it is at. What was done stays done.")), "")
+			redirect(w, link("work", "notice", h.notices.add("It ends after the current step. What was done stays done.")), "")
 			return nil
 		}
 	}

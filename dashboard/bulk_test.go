@@ -83,7 +83,7 @@ func TestBulk_ABulkOperationCanBeStopped(t *testing.T) {
 	s.post(303, "bulk?state=dead", url.Values{"verb": {"redrive"}, "rate": {"2"}})
 	eventually(t, func() string { return lacks(s.get(200, "work", "HX-Request", "true"), "2 of about 20 done") })
 	id := s.handler.bulk.list()[0].id
-	has(t, s.follow(s.post(303, "stop?operation="+id, nil)), "It ends after the step")
+	has(t, s.follow(s.post(303, "stop?operation="+id, nil)), "It ends after the current step")
 	s.ended(1)
 	has(t, s.get(200, "work"), "Stopped.")
 	if n := s.count("a", broker.StateDead); n < 14 || n > 18 {

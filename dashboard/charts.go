@@ -17,7 +17,7 @@ type chartTab struct {
 	Active    bool
 }
 
-// liveSpan is the name of the span that shows each look since the dashboard was opened.
+// liveSpan is the name of the span that shows each snapshot since the dashboard was opened.
 const liveSpan = "live"
 
 // chartsOf returns the charts that a request asks for; the default span is an hour.

@@ -55,8 +55,8 @@ type Config struct {
 	// refuses every action.
 	Authorize func(r *http.Request, action Action) (who string, err error)
 
-	// Schedules, if set, get their own pages. They must be of the same store, from
-	// schedule.New. Their pages do not refresh themselves.
+	// Schedules, if set, get their own pages. They must come from schedule.New, with the same store.
+	// Their pages do not refresh themselves.
 	Schedules *schedule.Schedules
 
 	// Workflows, if set, is a client of the same store, whose workflows get their own

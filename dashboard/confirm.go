@@ -24,7 +24,7 @@ type confirmPage struct {
 	Exact   bool // Count is the number of all jobs; otherwise there are more
 	Most    int64
 	Grave   bool
-	Seconds int64 // shortest duration, at its rate
+	Seconds int64 // shortest possible duration at that rate
 	Undo    bool  // it can be undone
 	Beyond  bool  // it could be undone if it changed fewer jobs
 }
@@ -58,7 +58,7 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	}
 	b.rate, err = parseCount("Jobs per second", r.PostFormValue("rate"))
 	if err == nil && b.rate > maxRate {
-		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d, or none for as fast as it goes.", maxRate)}
+		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d; leave it empty for no limit.", maxRate)}
 	}
 	if err != nil {
 		return b, err

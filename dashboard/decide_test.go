@@ -126,7 +126,7 @@ func TestSearch_EndedJobsBeginWithTheNewest(t *testing.T) {
 		s.die("a", fmt.Sprint("e", i), "x", "no route")
 	}
 	page = s.get(200, "jobs?state=dead")
-	has(t, page, `There is more in`, `href="jobs?queue=a&amp;state=dead"`)
+	has(t, page, `There are more in`, `href="jobs?queue=a&amp;state=dead"`)
 	if !strings.HasPrefix(rows(page), "e59 e58") {
 		t.Errorf("the newest are not the first: %.40s", rows(page))
 	}
@@ -210,7 +210,7 @@ func TestQueue_SaysWhoPausedItAndWhatRuns(t *testing.T) {
 	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "Paused by <bdi>tester</bdi> at")
 	s.post(303, "pause?queue=mail", nil)
 	page := s.get(200, "queue?name=mail")
-	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Fetched ahead</dt><dd>2</dd>", "no route to #", "Of all dead jobs")
+	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Prefetched</dt><dd>2</dd>", "no route to #", "Of all dead jobs")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "Resumed by <bdi>tester</bdi> at")
 	paused := true
 	// another program pauses the queue
@@ -291,11 +291,11 @@ func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
 	s.worker("w", 1, "mail")
 	s.claim("w", "mail", 1)
 	s.post(403, undo, nil, "Sec-Fetch-Site", "cross-site")
-	has(t, s.follow(s.post(303, undo, nil)), "Taken back for 2 of 3 jobs", "claimed")
+	has(t, s.follow(s.post(303, undo, nil)), "Undone for 2 of 3 jobs", "claimed")
 	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 3 || active != 1 {
 		t.Errorf("%d jobs are dead and %d active, want 3 and 1", dead, active)
 	}
-	has(t, s.post(409, undo, nil), "any more")
+	has(t, s.post(409, undo, nil), "can no longer be undone")
 	s.post(409, "undo?of=nothing", nil)
 	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`) // no button without an effect
 	hasNot(t, s.get(200, "jobs?state=dead"), `value="unsuppress"`)
@@ -326,7 +326,7 @@ func TestUndo_TakesBackABulkOperation(t *testing.T) {
 	of := "state=dead&of-type=email&like=no+route+to+%23"
 	bulk := func(verb string, operations int) string {
 		t.Helper()
-		has(t, s.post(200, "confirm?"+of, url.Values{"verb": {verb}}), "5 jobs", "It can be taken back afterwards")
+		has(t, s.post(200, "confirm?"+of, url.Values{"verb": {verb}}), "5 jobs", "It can be undone afterwards")
 		s.post(303, "bulk?"+of, url.Values{"verb": {verb}})
 		s.ended(operations)
 		page := s.get(200, "work")
@@ -339,12 +339,12 @@ func TestUndo_TakesBackABulkOperation(t *testing.T) {
 	undo := bulk("redrive", 1)
 	s.worker("w", 1, "mail")
 	s.claim("w", "mail", 2)
-	has(t, s.follow(s.post(303, undo, nil)), "Taken back for 3 of 5 jobs", "claimed")
+	has(t, s.follow(s.post(303, undo, nil)), "Undone for 3 of 5 jobs", "claimed")
 	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 4 || active != 2 {
 		t.Errorf("%d jobs are dead and %d active, want 4 and 2", dead, active)
 	}
 	hasNot(t, s.get(200, "work"), "undo?of")
-	has(t, s.post(409, undo, nil), "any more")
+	has(t, s.post(409, undo, nil), "can no longer be undone")
 
 	many := remembered{undo: redrives(t)}
 	for range maxUndo + 1 {

@@ -68,12 +68,12 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	queue, id := query.Get("queue"), query.Get("id")
 	epoch, err := strconv.ParseInt(query.Get("epoch"), 10, 64)
 	if err != nil || epoch < 0 {
-		return &pageError{http.StatusBadRequest, "The form does not name the job as it should."}
+		return &pageError{http.StatusBadRequest, "The form is broken: it does not name the job."}
 	}
 	var payload bytes.Buffer
 	if err := json.Compact(&payload, []byte(r.PostFormValue("payload"))); err != nil {
 		return &pageError{http.StatusBadRequest,
-			"The payload is no JSON, nothing was changed: " + text(err.Error()) + ". Go back to correct it."}
+			"The payload is not JSON, nothing was changed: " + text(err.Error()) + ". Go back to correct it."}
 	}
 	job := &broker.Job{Queue: queue, ID: id}
 	job.Epoch = epoch
@@ -82,17 +82,17 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	said := notice{Text: "The payload is changed."}
+	said := notice{Text: "The payload was changed."}
 	if redrive {
 		report, err := h.inspector.Select(inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Redrive(r.Context())
 		h.audit(who, string(ActionRedrive), err, "queue", queue, "id", id)
-		said.Text += " The job is redriven."
+		said.Text += " The job was redriven."
 		if err != nil {
 			_, reason := describe(err)
 			if len(report.Refusals) > 0 {
 				reason = why(report.Refusals[0])
 			}
-			said = notice{Text: "The payload is changed, but the job was not redriven: " + reason, Wrong: true}
+			said = notice{Text: "The payload was changed, but the job was not redriven: " + reason, Wrong: true}
 		}
 		h.poller.changed()
 	}

@@ -43,14 +43,14 @@ func TestEdit_APayloadIsEditedAndTheJobRedriven(t *testing.T) {
 		t.Errorf("the escapes mean %q, %v", said, err)
 	}
 	text = strings.ReplaceAll(strings.Replace(text, "1.0", "3", 1), "\n", "\r\n") // as browsers send it
-	has(t, s.follow(s.post(303, to, url.Values{"payload": {text}})), "The payload is changed.", ">dead<")
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {text}})), "The payload was changed.", ">dead<")
 	if got, want := string(s.find("mail", "a").Payload), `{"user":3,"user":2,"t":"\u202e\udb40\udc01"}`; got != want {
 		t.Errorf("the payload is %s, want %s", got, want)
 	}
 	has(t, s.post(409, to, url.Values{"payload": {"{}"}}), "changed since it was read") // the URL has the former epoch
 	to, _ = editor(s.get(200, "job?queue=mail&id=a&show=payload"))
-	has(t, s.post(400, to, url.Values{"payload": {"{<script>"}}), "is no JSON, nothing was changed")
-	has(t, s.follow(s.post(303, to, url.Values{"payload": {`{"user":4}`}, "redrive": {"1"}})), "The job is redriven", ">pending<")
+	has(t, s.post(400, to, url.Values{"payload": {"{<script>"}}), "is not JSON, nothing was changed")
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {`{"user":4}`}, "redrive": {"1"}})), "The job was redriven", ">pending<")
 	if j := s.find("mail", "a"); string(j.Payload) != `{"user":4}` || j.State != broker.StatePending {
 		t.Errorf("the job is %s with %s", j.State, j.Payload)
 	}
@@ -69,7 +69,7 @@ func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	s.enqueue("mail", "b", "email", unique)
 	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})),
-		"The payload is changed, but the job was not redriven: The job b holds its unique key")
+		"The payload was changed, but the job was not redriven: The job b holds its unique key")
 }
 
 func TestEdit_WhatCannotBeEditedHasNoForm(t *testing.T) {

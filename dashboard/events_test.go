@@ -206,10 +206,10 @@ func TestEvents_AStoreThatGoesAwayIsTold(t *testing.T) {
 	if err := s.listen(t.Context(), func(one tick) bool { away = one; return !one.OK }); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(away.Text, "The store does not answer since") || away.Point[1] != nil {
+	if !strings.Contains(away.Text, "The store has not answered since") || away.Point[1] != nil {
 		t.Errorf("the pages are told %+v", away)
 	}
-	has(t, s.get(200, ""), "The store does not answer since", "What is shown is older", ">37<") // with the last known data
+	has(t, s.get(200, ""), "The store has not answered since", "The page shows older data", ">37<") // with the last known data
 	s.get(503, "job?queue=mail&id=dead-001", "HX-Request", "true")                              // and the page keeps what it shows
 	has(t, s.get(503, "jobs?state=dead"), "The store does not answer")
 	s.faults.Set(nil)

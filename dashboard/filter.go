@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// filter is what jobs are searched by. It is kept in the page's URL, so that reloading,
-// going back, and sharing the URL show the same.
+// filter is what jobs are searched by. It is kept in the page's URL. So the same jobs appear when a user
+// reloads the page, goes back, or shares the URL.
 type filter struct {
 	Queue, State, Type, Key, Error, Reason, Worker, ID string
 
@@ -138,7 +138,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	}
 	if f.Reason != "" {
 		if q.Reason = parseReason(f.Reason); q.Reason == broker.ReasonNone {
-			return q, &pageError{http.StatusBadRequest, "There is no such reason to be dead."}
+			return q, &pageError{http.StatusBadRequest, "There is no such reason for which jobs die."}
 		}
 	}
 	older, err := parseSpan("Older than", f.Older)

@@ -11,7 +11,7 @@ import (
 
 // Sizes of a drawn workflow, in pixels at a zoom of 100 %.
 const (
-	boxWidth, boxHeight = 170, 36 // fits a name of some 20 letters, and the state below it
+	boxWidth, boxHeight = 170, 36 // fits a name of about 20 letters, and the state below it
 	boxBelow, boxBeside = 10, 20  // between the boxes of a level
 	levelGap            = 80      // between levels, with space for the lines
 	graphEdge           = 12
@@ -66,7 +66,7 @@ func layOut(nodes []workflow.NodeInfo) drawing {
 	}
 
 	d := drawing{Boxes: make([]box, len(nodes)), Height: 2*graphEdge + tallest*(boxHeight+boxBelow) - boxBelow}
-	place := make([]float64, len(nodes)) // position in its level, from 0 at the top to 1; at first that of its predecessors
+	place := make([]float64, len(nodes)) // position in its level, from 0 at the top to 1; at first the average of its predecessors
 	x := graphEdge
 	for _, level := range levels {
 		for _, i := range level {
@@ -124,7 +124,7 @@ type zoomLink struct {
 // nothing at 25.
 var zooms = []int{25, 50, 100, 200}
 
-// usualZoom returns the largest zoom at which so many nodes fit on a few screens.
+// usualZoom returns the largest zoom at which this many nodes fit on a few screens.
 func usualZoom(nodes int) int {
 	switch {
 	case nodes <= 60:

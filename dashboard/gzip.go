@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// zipped compresses a response with gzip, which the standard library has. Brotli would
-// need a dependency and make small pages little smaller. Events are not compressed,
-// because each must arrive at once. Payloads are not either: the size of a response
-// with both a secret and an attacker's text would reveal the secret to an eavesdropper.
+// zipped compresses a response with gzip, which the standard library has. Brotli would need a
+// dependency, and would make small pages only a little smaller. Events are not compressed, because each
+// must arrive at once. Nor are payloads: if a response contains both a secret and an attacker's text,
+// its compressed size helps an eavesdropper to guess the secret.
 type zipped struct {
 	http.ResponseWriter
 	begun bool

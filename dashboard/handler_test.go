@@ -76,11 +76,11 @@ func TestHandler_AJobsPageTellsItsLife(t *testing.T) {
 	s.settle("w", s.claim("w", "mail", 1), broker.Retry(time.Hour,
 		broker.Failure{At: time.Now(), Class: "retryable", Code: "smtp-421", Message: "try later", Stack: "goroutine 1", Worker: "w",
 			Version: "v9"}))
-	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due",
+	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next run due",
 		"1 (3 retries allowed)", `data-code="not-due"`)
 
 	s.die("mail", "b", "email:welcome", "no route")
-	has(t, s.get(200, "job?queue=mail&id=b"), "What became of it", "no route", "Dead: skip_retry")
+	has(t, s.get(200, "job?queue=mail&id=b"), "What happened to it", "no route", "Dead: skip_retry")
 	s.enqueue("mail", "c", "email:welcome", func(j *broker.NewJob) { j.Body.Retention = time.Hour })
 	s.settle("w", s.claim("w", "mail", 1), broker.Complete([]byte("done")))
 	has(t, s.get(200, "job?queue=mail&id=c"), "it completed", "Completed</strong>")
@@ -236,7 +236,7 @@ func TestSlots_NoMoreAreTakenThanThereAre(t *testing.T) {
 	has(t, s.get(200, ""), "2 of 2", "2 / 2")
 	has(t, s.get(200, "queue?name=mail"), "2 of 2", "2 / 2 + 3")
 	has(t, s.get(200, "workers"), "2 / 2 + 3")
-	has(t, s.get(200, "workers?worker=w"), "2 of 2, and 3 fetched ahead")
+	has(t, s.get(200, "workers?worker=w"), "2 of 2, and 3 prefetched")
 	for _, page := range []string{"", "queue?name=mail", "workers", "workers?worker=w"} {
 		hasNot(t, s.get(200, page), "5 of 2", "5 / 2")
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// maxMerged is the number of queues above which a list does not merge their newest
-// jobs: each queue takes a call.
+// maxMerged bounds the queues whose newest jobs a list merges: each queue takes a call.
 const maxMerged = pageFinds
 
 // holding returns the queues that have jobs in a state, including suppressed ones.
@@ -94,8 +93,8 @@ func sortHeads(f filter) (heads []sortHead) {
 	return heads
 }
 
-// sorted returns the rows of a page sorted by a column, or in their order if by is
-// empty. Pages share rows, so it does not change them.
+// sorted returns the rows of a page sorted by a column, or in the given order if by is empty. Pages
+// share rows, so it does not change them.
 func sorted(rows []broker.Job, by string, timeOf func(*broker.Job) time.Time) []broker.Job {
 	column, down := strings.CutPrefix(by, "-")
 	compare := map[string]func(a, b *broker.Job) int{

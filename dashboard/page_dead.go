@@ -57,7 +57,7 @@ const (
 	sampleQueues  = 40 // in one sample: a call or two each
 	leastRecords  = sampleFinds * sampleRecords / sampleQueues
 	deathParts    = 60 // number of bars of a group
-	maxGroups     = 50 // shown at most, because errors that all differ make a group each
+	maxGroups     = 50 // shown at most: if all errors differ, each makes a group
 	allTime       = 5 * time.Second
 	allRecords    = 1000 // in one call, if all are examined
 )
@@ -163,9 +163,9 @@ func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
 	return queues
 }
 
-// sampleInTurn examines the same number of records, taking the newest of each queue in
-// turn, so that a queue with many dead jobs does not hide the others. If there are too
-// many queues, it takes those with the most dead jobs.
+// sampleInTurn examines as many records as sample. It takes the newest of each queue in turn, so that a
+// queue with many dead jobs does not hide the others. If there are too many queues, it takes those with
+// the most dead jobs.
 func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, q inspect.Query, p *deadPage) error {
 	slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int {
 		return cmp.Compare(b.Listed(broker.StateDead), a.Listed(broker.StateDead))
@@ -199,7 +199,7 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 	for _, one := range left {
 		p.Rest = append(p.Rest, one.Queue)
 	}
-	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the choice of queues above the list has all
+	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the queue filter above the list offers all of them
 	p.finish(&groups)
 	return nil
 }

@@ -136,7 +136,7 @@ func life(j *broker.Job, now time.Time) (all []event) {
 	case broker.StateScheduled:
 		all = append(all, event{At: j.RunAt, Kind: "scheduled", Title: "Due", Still: true})
 	case broker.StateRetry:
-		all = append(all, event{At: j.RunAt, Kind: "retry", Title: "Next attempt due", Still: true})
+		all = append(all, event{At: j.RunAt, Kind: "retry", Title: "Next run due", Still: true})
 	case broker.StateActive:
 		all = append(all, event{At: now, Kind: "active", Title: "Running", Still: true, Lines: details("worker", j.Worker)})
 	case broker.StateCompleted:

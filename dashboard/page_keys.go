@@ -77,7 +77,7 @@ func (h *Handler) keyPolicy(w http.ResponseWriter, r *http.Request) error {
 	done := "has new rules."
 	switch verb {
 	case "pause":
-		err, done = h.inspector.PauseKey(r.Context(), queue, key), "is paused. Jobs that run go on running."
+		err, done = h.inspector.PauseKey(r.Context(), queue, key), "is paused. Running jobs continue."
 	case "resume":
 		err, done = h.inspector.ResumeKey(r.Context(), queue, key), "goes on."
 	case "policy":

@@ -90,9 +90,9 @@ func (h *Handler) decideSchedule(w http.ResponseWriter, r *http.Request) error {
 	s, ctx := h.cfg.Schedules, r.Context()
 	switch verb {
 	case "pause":
-		said, err = "is paused. Jobs that run go on running.", s.Pause(ctx, id, cmp.Or(who, "dashboard"))
+		said, err = "is paused. Running jobs continue.", s.Pause(ctx, id, cmp.Or(who, "dashboard"))
 	case "resume":
-		said, err = "goes on with its next tick.", s.Resume(ctx, id)
+		said, err = "continues with its next tick.", s.Resume(ctx, id)
 	case "run":
 		var job string
 		job, err = s.RunNow(ctx, id)

@@ -47,7 +47,7 @@ func typed(r *http.Request, fields []ruleField) map[string]string {
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Jobs that run go on running.", func(i *inspect.Inspector, name string) error {
+	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Running jobs continue.", func(i *inspect.Inspector, name string) error {
 		return i.Pause(r.Context(), name)
 	})
 }
@@ -87,7 +87,7 @@ func parseCount(label, s string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no whole number from 0 on.", label, text(s))}
+		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is not a whole number of 0 or more.", label, text(s))}
 	}
 	return n, nil
 }
@@ -100,7 +100,7 @@ func parseSpan(label, s string) (time.Duration, error) {
 	}
 	d, err := readable.ParseSpan(s)
 	if err != nil || d < 0 {
-		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", label, text(s))}
+		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is not a time span; write 90s, 15m, 12h or 7d.", label, text(s))}
 	}
 	return d, nil
 }

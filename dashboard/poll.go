@@ -20,7 +20,7 @@ type snapshot struct {
 	survey  survey
 	paces   map[string]pace // by queue
 	total   pace
-	err     error     // of this look; survey is then from the last one that succeeded
+	err     error     // of this look; if it is not nil, survey is from the last look that succeeded
 	since   time.Time // when the current series of failed looks began
 	message []byte    // what is sent to pages
 }
@@ -248,9 +248,9 @@ func (s *snapshot) trouble() string {
 		return ""
 	}
 	if s.survey.Queues == nil {
-		return "The store does not answer since " + s.since.UTC().Format("15:04:05") + " UTC. Trying again."
+		return "The store has not answered since " + s.since.UTC().Format("15:04:05") + " UTC. Trying again."
 	}
-	return "The store does not answer since " + s.since.UTC().Format("15:04:05") + " UTC. What is shown is older. Trying again."
+	return "The store has not answered since " + s.since.UTC().Format("15:04:05") + " UTC. The page shows older data. Trying again."
 }
 
 // past returns the points that the live charts begin with.

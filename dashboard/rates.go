@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/figures"
 )
 
-// pace is what a queue, or all queues, do: rates over about the last ten seconds, and
+// pace says how fast a queue works, or all queues together: rates over about the last ten seconds, and
 // results of about the last five minutes.
 type pace struct {
 	Enqueued, Completed, Retried, Died float64
@@ -124,11 +124,11 @@ const (
 	baseTimeout  = 2 * time.Second  // a look waits for it, and a page for the look
 	baseSpan     = 5 * time.Minute  // as Inspector.Lately
 	maxPaced     = 500              // queues whose histories are read: those with the largest backlog
-	maxPause     = 30 * time.Second // without looks, after which rates start again
+	maxPause     = 30 * time.Second // if there was no look for longer, rates start again
 )
 
-// base reads, once a minute, what the queues were some minutes ago. After an error it
-// keeps the earlier data.
+// base reads, once a minute, the points of the history from some minutes ago. After an error it keeps
+// the earlier data.
 func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect.QueueInfo) {
 	m.mu.Lock()
 	now := time.Now()

@@ -84,7 +84,7 @@ func TestSchedules_DecisionsAreGuarded(t *testing.T) {
 	if info, err := schedules.Get(t.Context(), "nightly"); err != nil || info.Paused == nil || info.Paused.By != "ada" {
 		t.Errorf("the schedule is paused by %+v (%v)", info.Paused, err)
 	}
-	has(t, decide("nightly", "resume"), "The schedule nightly goes on", ">waiting<")
+	has(t, decide("nightly", "resume"), "The schedule nightly continues", ">waiting<")
 	has(t, decide("nightly", "run"), "The schedule nightly runs as nightly@20")
 	has(t, decide("old", "delete"), "The schedule old is deleted", "1 of 1 schedules")
 	if _, err := schedules.Get(t.Context(), "old"); !errors.Is(err, broker.ErrNotFound) {

@@ -248,7 +248,7 @@ func TestSearch_DeadJobsAreOfEachQueueInTurn(t *testing.T) {
 	s.die("zebra", "z", "letter", "no such street")
 	s.faults.Set(nil)
 	page := s.get(200, "dead")
-	has(t, page, "no such street", "There is more in", `href="dead?queue=flood"`)
+	has(t, page, "no such street", "There are more in", `href="dead?queue=flood"`)
 	if n := s.faults.Calls("Find"); n > sampleFinds {
 		t.Errorf("the page makes %d calls of Find, want %d at most", n, sampleFinds)
 	}

@@ -20,14 +20,14 @@ const refreshLimit = 5
 // errBusy makes a page keep what it shows.
 var errBusy = &pageError{http.StatusNoContent, "Kept as it is."}
 
-// get returns the answer of ask, or on a refresh the answer for another page with the
-// same URL since the look seq. Requests by a person always call ask.
+// get returns the answer of ask or, on a refresh, the answer that another page with the same URL got
+// since the look seq. Requests by a person always call ask.
 func (s *sharedPages) get(address string, seq int64, refresh bool, ask func() (listing, error)) (listing, error) {
 	if !refresh {
 		return ask()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock() // one at a time: a waiting request finds the answer of the one before
+	defer s.mu.Unlock() // one at a time: a waiting request finds the answer of the request before it
 	if s.seq != seq {
 		s.seq, s.answers, s.misses = seq, make(map[string]listing), 0
 	}

@@ -90,8 +90,8 @@ func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(reply)
 }
 
-// pasts caches histories: they get a new point only once a minute, and one of 90 days
-// takes about ninety calls.
+// pasts caches histories: they get a new point only once a minute, and a history of 90 days takes about
+// ninety calls.
 type pasts struct {
 	mu  sync.Mutex
 	all map[pastOf]*keptPast
@@ -100,7 +100,7 @@ type pasts struct {
 type pastOf struct{ queue, span string }
 
 type keptPast struct {
-	mu  sync.Mutex // one request reads for all that wait
+	mu  sync.Mutex // one request reads for all requests that wait
 	at  time.Time
 	was *past
 }
@@ -109,7 +109,7 @@ const (
 	pastKept = 20 * time.Second
 	maxPasts = 100 // cached histories
 
-	leastPeriod = 30 * time.Second // of the newest step: rates over a few seconds would jump
+	leastPeriod = 30 * time.Second // of the newest step: rates over only a few seconds would vary too much
 )
 
 func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, span chartSpan, now time.Time) (*past, error) {

@@ -26,8 +26,8 @@ func (u *undo) jobs() (n int) {
 	return n
 }
 
-// remembered holds the jobs of a bulk operation as they were before, or nothing once
-// there are too many.
+// remembered holds the jobs of a bulk operation as they were before it. It holds nothing if there are
+// too many.
 type remembered struct {
 	undo
 	size   int
@@ -54,7 +54,8 @@ func (b *remembered) add(j *broker.Job) {
 	b.was[j.Queue] = append(b.was[j.Queue], *j)
 }
 
-// undoable are the verbs that can be undone, with the verb that does it.
+// undoable has the verbs that can be undone, each with the verb that undoes it; a redrive is undone
+// differently.
 var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}
 
 // before reads the jobs of a decision as they are before it. If that fails, the
@@ -80,7 +81,7 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	n := h.notices.get(id)
 	if n == nil || n.undo == nil {
 		return &pageError{http.StatusConflict,
-			"This cannot be taken back any more: it was already, or other decisions followed, or another process has it."}
+			"This can no longer be undone: it was undone already, or other decisions followed, or another process made it."}
 	}
 	who, err := h.authorize(r, n.undo.verb.action)
 	if err != nil {
@@ -88,7 +89,7 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	}
 	u := h.notices.take(id)
 	if u == nil {
-		return &pageError{http.StatusConflict, "This was taken back already."}
+		return &pageError{http.StatusConflict, "This was undone already."}
 	}
 	var total inspect.Report
 	for _, queue := range slices.Sorted(maps.Keys(u.was)) {
@@ -122,9 +123,9 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	said := fmt.Sprintf("Taken back for %s of %s jobs.", num(int64(total.Done)), num(int64(total.Done+total.Refused)))
+	said := fmt.Sprintf("Undone for %s of %s jobs.", num(int64(total.Done)), num(int64(total.Done+total.Refused)))
 	if total.Refused > 0 {
-		said += " The others were claimed, or changed otherwise, meanwhile."
+		said += " The others were claimed or changed meanwhile."
 	}
 	query := "state=dead&notice=" + h.notices.put(notice{Text: said, Wrong: total.Refused > 0})
 	redirect(w, "jobs", query)

@@ -56,9 +56,8 @@ func verbNamed(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// verbsFor returns the verbs that the viewer may use for jobs in a state. For jobs in
-// any state, it returns the grave ones. listed and suppressed say which kinds of dead
-// jobs there are.
+// verbsFor returns the verbs that the viewer may use for jobs in a state. For StateNone, which means any
+// state, it returns the grave verbs. listed and suppressed say which kinds of dead jobs there are.
 func verbsFor(v *view, state broker.State, listed, suppressed bool) (all []verb) {
 	for _, one := range verbs {
 		if one.Name == "suppress" && !listed || one.Name == "unsuppress" && !suppressed {

@@ -36,7 +36,7 @@ func TestWorkflows_AreListedAndShown(t *testing.T) {
 	hasNot(t, page, "secret", "Decide") // it is read-only
 	inner := page[strings.LastIndex(page, `href="workflow?id=`)+len(`href="`):]
 	inner, _, _ = strings.Cut(inner, `"`)
-	has(t, s.get(200, inner), ">pack<", "the workflow around it")
+	has(t, s.get(200, inner), ">pack<", "the parent workflow")
 	has(t, s.get(404, "workflow?id=nothing"), "There is no such workflow")
 	has(t, s.get(404, "workflow?id=order-42&level=9"), "There is no such level")
 	s.get(400, "workflow")
@@ -54,7 +54,7 @@ func TestWorkflows_LargeLevelsAreCut(t *testing.T) {
 	}
 	s.workflow("large", workflow.Chord(step("sum"), parts...))
 	page := s.get(200, "workflow?id=large")
-	has(t, page, "1,000", "950 more are left out", ">n0049<", ">sum<")
+	has(t, page, "1,000", "950 more are not shown", ">n0049<", ">sum<")
 	hasNot(t, page, ">n0050<")
 	alone := page[strings.Index(page, `href="workflow?id=large&amp;level=`)+len(`href="`):]
 	alone, _, _ = strings.Cut(alone, `"`)

@@ -49,8 +49,8 @@ func New(t testing.TB) *Broker {
 	return b
 }
 
-// Client returns a client of the broker with the zero ClientConfig. It is the same
-// one each time, and closed when the test ends.
+// Client returns a client of the broker with the zero ClientConfig. Each call returns the same client;
+// it is closed when the test ends.
 func (b *Broker) Client() *jobs.Client {
 	b.mu.Lock()
 	defer b.mu.Unlock()

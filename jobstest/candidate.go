@@ -16,7 +16,7 @@ import (
 // was enqueued.
 type candidate struct {
 	job     broker.Job
-	asked   *entry // nil with another broker than a Broker
+	asked   *entry // nil unless the broker is a *Broker
 	gone    bool   // no record is left, job is as it was enqueued
 	refused bool   // it was refused and never became a job
 }
@@ -123,8 +123,8 @@ func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
 	return all, nil
 }
 
-// due returns when the job was to run, as its enqueue said it: a delay or a time.
-// Both are zero for a job without them.
+// due returns when the job was to run, as the enqueue gave it: a delay or a time. Both are zero for a
+// job without them.
 func (c *candidate) due() (delay time.Duration, at time.Time) {
 	if c.asked != nil {
 		return c.asked.job.Delay, c.asked.job.RunAt

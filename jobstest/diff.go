@@ -21,14 +21,14 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: want %s, got %s", d.field, d.want, d.got)
 }
 
-// differ lists the fields in which two values of one type differ. With some, it
-// ignores fields that are zero in want.
+// differ lists the fields in which two values of one type differ. If some is set, it ignores fields that
+// are zero in want.
 type differ struct {
 	some bool
 	out  []difference
 }
 
-const maxDepth = 64 // of field by field comparison; ends cycles
+const maxDepth = 64 // of values in one another; it ends the comparison of cycles
 
 func (d *differ) values(path string, want, got reflect.Value, depth int) {
 	if !want.IsValid() || !got.IsValid() {

@@ -85,8 +85,8 @@ func (f Failure) String() string {
 // retried later; Ahead and Everything let that time pass. A job that panics fails, as
 // in production.
 //
-// The order is that of a server that handles one job at a time. Drain fails the test
-// if there is no end, see Limit. Calls of Drain must not overlap.
+// The order is that of a server that handles one job at a time. Drain fails the test if the jobs do not
+// end; see Limit. Calls of Drain must not overlap.
 func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
 	t.Helper()
 	d := &drain{t: t, b: b, h: h, limit: defaultLimit, bubble: inBubble()}
@@ -173,7 +173,7 @@ func (d *drain) serve() (grown bool) {
 	cfg.Hooks = jobs.JoinHooks(cfg.Hooks, jobs.Hooks{Settle: d.settled})
 	server, err := jobs.NewServer(d.b, cfg)
 	if err != nil {
-		d.t.Fatalf("jobstest: Drain: the server cannot be: %v", err)
+		d.t.Fatalf("jobstest: Drain: the server cannot be made: %v", err)
 		return false
 	}
 	if d.runner != nil {
@@ -204,7 +204,7 @@ func (d *drain) step() bool {
 			return false
 		case d.report.Runs >= d.limit || d.steps >= maxSteps:
 			d.t.Fatalf("Drain began %s and there is no end. Is there a job that enqueues itself, or one that is always snoozed?"+
-				" If so many are right, use Limit.%s%s", plural(d.report.Runs, "run"), d.byType(), d.failures())
+				" If this many runs are right, use Limit.%s%s", plural(d.report.Runs, "run"), d.byType(), d.failures())
 			return false
 		}
 		more = n >= max
@@ -212,7 +212,8 @@ func (d *drain) step() bool {
 	return true
 }
 
-// next is when something becomes due for which time is to pass.
+// next returns the next time to advance the clock to, when something becomes due. ok is false if Drain
+// should end.
 func (d *drain) next(began time.Time) (next time.Time, ok bool) {
 	d.t.Helper()
 	if !d.whole && d.ahead <= 0 {

@@ -30,7 +30,7 @@ func TestDrain_AnEndlessJobEndsTheTest(t *testing.T) {
 	})
 	fake.wantText(t, `
 Drain began 100 runs and there is no end. `+
-		`Is there a job that enqueues itself, or one that is always snoozed? If so many are right, use Limit.
+		`Is there a job that enqueues itself, or one that is always snoozed? If this many runs are right, use Limit.
   100 runs of "email:goodbye"`)
 }
 

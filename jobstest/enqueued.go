@@ -136,8 +136,7 @@ func describe[T any](def jobs.Definition[T]) definition {
 		}}
 }
 
-// found returns the job of a matching candidate. Its payload can be decoded, since it
-// matches.
+// found returns the job of a matching candidate. The payload of a matching job can be decoded.
 func found[T any](def jobs.Definition[T], c *candidate) Job[T] {
 	args, _ := def.Decode(c.job.Payload)
 	return Job[T]{Job: c.job, Args: args}

@@ -81,7 +81,7 @@ func (b *Broker) LoseReply(method string, n int) { b.plan(method, n, faulty.Repl
 func (b *Broker) plan(method string, n int, f faulty.Fault) {
 	if !slices.Contains(allMethods, method) {
 		b.t.Helper()
-		b.t.Fatalf("jobstest: %q is no method of broker.Broker that can fail; those are %v", method, allMethods)
+		b.t.Fatalf("jobstest: %q is not a method of broker.Broker that can fail; these are: %v", method, allMethods)
 	}
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()

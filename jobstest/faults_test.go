@@ -37,7 +37,7 @@ func TestFaults_TheNthCallFails(t *testing.T) {
 		t.Errorf("%d jobs are stored, want 4: all but the one that was not sent", n)
 	}
 	fake := inTest(t, func(t *fakeT) { jobstest.New(t).FailCall("Inqueue", 1) })
-	fake.wantText(t, `jobstest: "Inqueue" is no method of broker.Broker that can fail; those are …`)
+	fake.wantText(t, `jobstest: "Inqueue" is not a method of broker.Broker that can fail; these are: …`)
 }
 
 func TestFaults_AJobIsDeliveredTwice(t *testing.T) {

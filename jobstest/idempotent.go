@@ -12,12 +12,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// CheckIdempotent runs a handler with one job, and then again with the same job as
-// after a crash of its server: once for each step and checkpoint that the handler has
-// stored, with everything stored up to it, and once with nothing stored. Each of these
-// runs must complete the job and change nothing. effects returns what the handler has
-// done, such as rows of a database, mails that a fake has sent, or AllEnqueued of its
-// tasks. If it changes, the test fails and shows the changes, field by field.
+// CheckIdempotent runs a handler with one job. Then it runs the handler again with the same job, as
+// after a crash of its server: once with nothing stored, and once for each step and checkpoint that the
+// handler stored, with everything stored up to that point. Each of these runs must complete the job and
+// change nothing. effects returns what the handler has done, such as rows of a database, mails that a
+// fake has sent, or AllEnqueued of its tasks. If a repeated run changes what effects returns, the test
+// fails and shows the changes, field by field.
 //
 // In the repeated runs the job has the same ID, idempotency key and payload, and one
 // more delivery and crash. Results of effects are compared by their exported fields;

@@ -141,7 +141,7 @@ func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T
 	defer client.Close()
 	info, err := def.Enqueue(t.Context(), client, args, c.opts...)
 	if err != nil {
-		t.Fatalf("jobstest: the job cannot be: %v", err)
+		t.Fatalf("jobstest: the job cannot be enqueued: %v", err)
 	}
 	return name{info.Queue, info.ID}
 }

@@ -28,11 +28,10 @@ type Result struct {
 	Job broker.Job
 }
 
-// Run runs a handler with one job, by the code of a server. The job has an ID, a
-// queue and an attempt; the context has its timeout, and jobs.JobFromContext finds the
-// job in it. The handler is a ServeMux, or the result of Definition.Handler. The
-// Result says how the job ended by the rules of production: the retry policy, the
-// classification of errors, the middleware of Config.
+// Run runs a handler with one job, with the code of a server. The job has an ID, a queue and an attempt;
+// the context has its timeout, and jobs.JobFromContext finds the job in it. The handler is a ServeMux,
+// or the result of Definition.Handler. The Result says how the job ended by the rules of production: the
+// retry policy, the classification of errors, the middleware of Config.
 //
 // The job is in a store of its own, and due, whatever its delay. If the handler
 // enqueues, its client should use the test's broker. If the handler panics, the test
@@ -78,7 +77,7 @@ func (b *Broker) runOne(t testing.TB, c *runConfig, h jobs.Handler, at name) (re
 	}})
 	server, err := jobs.NewServer(b, cfg)
 	if err != nil {
-		t.Fatalf("jobstest: the server cannot be: %v", err)
+		t.Fatalf("jobstest: the server cannot be made: %v", err)
 		return
 	}
 	runner, err := inline.Start(c.values, server, h)

@@ -54,7 +54,7 @@ func (tx *Tx) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	if tx.over {
-		return nil, &broker.Error{Op: "enqueue", Err: broker.ErrInvalid, Hint: "this transaction takes nothing any more: it is over"}
+		return nil, &broker.Error{Op: "enqueue", Err: broker.ErrInvalid, Hint: "the transaction is over; it takes no more jobs"}
 	}
 	before := len(tx.jobs)
 	req.Jobs = append(tx.jobs[:before:before], req.Jobs...)

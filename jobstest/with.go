@@ -20,8 +20,8 @@ type Options []jobs.Option
 // CheckIdempotent they are the options of the job.
 func With(opts ...jobs.Option) Options { return opts }
 
-// noise makes two drafts that differ in all fields. Fields in which they are equal
-// after the given options were applied to both were set by these options.
+// noise makes two drafts that differ in all fields. The given options are then applied to both drafts.
+// They have set the fields in which the drafts are equal after that.
 var noise = [2][]jobs.Option{
 	noiseOf("a", 1, jobs.WithUniqueUntilDone(time.Hour), jobs.WithDelay(time.Hour)),
 	noiseOf("b", 2, jobs.WithUniqueUntilStarted(2*time.Hour), jobs.WithUniqueReplace(), jobs.WithDelay(2*time.Hour)),

@@ -37,8 +37,8 @@ type BreakerConfig struct {
 	// Pause is how long the breaker then stays open. Zero means 30 seconds.
 	Pause time.Duration
 
-	// Probes is how many runs at once pass after that. When as many in a row have
-	// succeeded, the breaker closes; when one fails, it opens again. Zero means 1.
+	// Probes is how many runs at once pass after that. When Probes runs in a row have succeeded, the
+	// breaker closes; when one fails, it opens again. Zero means 1.
 	Probes int
 
 	// Key returns the breaker that a job counts under, such as the host that it calls.
@@ -65,7 +65,7 @@ const (
 	defaultBreakerFailures = 5
 	defaultBreakerPause    = 30 * time.Second
 	defaultBreakerProbes   = 1
-	breakerIdlePauses      = 10 // after so many pauses without a run, a breaker can start anew as closed
+	breakerIdlePauses      = 10 // after this many pauses without a run, the breaker of a key can start anew as closed
 )
 
 // Breaker stops runs of a type while the service that they call is down. After Failures
@@ -111,7 +111,7 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 	}
 }
 
-// guard keeps panics of the callbacks from the breaker.
+// guard protects the breaker from panics of the callbacks.
 func (cfg *BreakerConfig) guard() {
 	told := new(guard.Callbacks)
 	if change := cfg.OnChange; change != nil {

@@ -20,8 +20,8 @@ import (
 // without a charge.
 var ErrBusy = errors.New("another job with the same key is running")
 
-// Marks stores the markers of Dedup. Every broker.Broker does. It need not be the
-// broker that stores the jobs.
+// Marks stores the markers of Dedup. Every broker.Broker implements it; this can be another broker than
+// the one that stores the jobs.
 type Marks interface {
 	Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error)
 }
@@ -32,14 +32,14 @@ type DedupConfig struct {
 
 	// Key returns the name of a job's effect: all jobs of one type and key together
 	// have one effect. A job with key "" is processed without a marker. Nil means
-	// (*jobs.Job).IdempotencyKey. The store gets the key's SHA-256, made without a
-	// secret: anybody who reads it can test guesses of the key. So make the key of
-	// nothing confidential, or hash it with a secret first.
+	// (*jobs.Job).IdempotencyKey. The store gets the key's SHA-256, made without a secret: anybody who
+	// reads it can test guesses of the key. So do not put confidential data into the key, or hash it
+	// with a secret first.
 	Key func(*jobs.Job) string
 
 	// Keep is how long a finished effect is remembered, from its end or from the last
-	// redelivery of its job. Choose it longer than the longest time between two jobs
-	// for the same effect, and than any job can wait for its retry. Zero means one day.
+	// redelivery of its job. Choose it longer than the longest time between two jobs for the same
+	// effect, and longer than any job can wait for its retry. Zero means one day.
 	Keep time.Duration
 
 	// Hold is how long a run whose process died makes other jobs with its key wait;
@@ -90,13 +90,13 @@ const (
 //   - Before or while the marker is stored: the job is delivered again and runs. It
 //     owns the marker, whether that was stored or not.
 //   - Between the marker and the effect: the same. The job runs again under its own
-//     marker at once, and an earlier run that still goes on can no longer remove it.
-//     Other jobs with the key wait, for at most Hold.
+//     marker at once, and an earlier run that has not returned can no longer remove it. Other jobs with
+//     the key wait, for at most Hold.
 //   - Between the effect and "done": if "done" was stored, the redelivery is completed
 //     without a run. If not, the handler runs again, and the effect can happen twice.
-//     This takes about a round trip. To exclude it, pass the key to the system that
-//     has the effect (as a payment provider's idempotency key, or in a unique column)
-//     or, on Postgres, use pgbroker.CompleteTx, which needs no Dedup.
+//     The time between the two is about a round trip. To exclude a second effect, pass the key to the
+//     system that has the effect (as a payment provider's idempotency key, or in a unique column) or, on
+//     Postgres, use pgbroker.CompleteTx, which needs no Dedup.
 //   - Between "done" and the settling of the job: the redelivery is completed with the
 //     stored result.
 //
@@ -107,15 +107,15 @@ const (
 // repeated.
 //
 // Of two jobs with one key, only one gets the marker. Two runs of the same job overlap
-// only if a process was suspended for longer than its lease (see jobs.Job.Fence): both
-// run, the later one has the marker, and either records its success. Hold and Keep
-// count by the clock of the marker store.
+// only if a process was suspended for longer than its lease (see jobs.Job.Fence): both run, the later
+// one has the marker, and each of them can record its success. Hold and Keep count by the clock of the
+// marker store.
 //
 // A result of 1 MiB is one byte too long to be kept; duplicates are then completed
 // without a result.
 func Dedup(cfg DedupConfig) jobs.Middleware {
 	if cfg.Marks == nil {
-		field.Refuse("DedupConfig.Marks", "is nil; any broker will do")
+		field.Refuse("DedupConfig.Marks", "is nil; set it to any broker")
 	}
 	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
 		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold,
@@ -154,7 +154,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 	case err != nil:
 		return fmt.Errorf("the marker of the job's key could not be stored: %w", err)
 	case len(marked.Value) > 0 && marked.Value[0] == markDone:
-		if marked.Held { // the job's own: taking it set its end to that of a run
+		if marked.Held { // the job's own marker: taking it set its end to that of a running job's marker
 			m.fence = marked.Fence
 			if _, err := m.call(ctx, broker.MarkRequest{Action: broker.MarkKeep, TTL: d.Keep}); err != nil {
 				return fmt.Errorf("the marker of the job's key could not be kept: %w", err)
@@ -267,7 +267,7 @@ func (m *marker) abandon(ctx context.Context) {
 		return
 	}
 	if _, err := m.call(context.WithoutCancel(ctx), broker.MarkRequest{Action: broker.MarkDrop}); err != nil {
-		m.d.Logger.Warn("jobs: the marker of a failed job could not be freed, others with its key wait for it",
+		m.d.Logger.Warn("jobs: the marker of a failed job could not be removed, other jobs with its key wait for it",
 			"queue", m.job.Queue(), "id", m.job.ID(), "type", m.job.Type(), "error", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // neither the URL nor the body, which may contain secrets.
 type HTTPError struct {
 	StatusCode int
-	RetryAfter time.Duration // of the header Retry-After; zero without
+	RetryAfter time.Duration // from the header Retry-After; zero without the header
 }
 
 func (e *HTTPError) Error() string {
@@ -47,10 +47,9 @@ func FindingOfHTTP(status int, header http.Header) Finding {
 
 // ClassifyHTTP classifies errors that wrap an *HTTPError, or an error with a method
 // HTTPStatusCode() int, as those of the AWS SDK have. The code is "HTTP_" with the
-// status. 429, and 503 with Retry-After, are RateLimited. Statuses that a repetition
-// does not change are Permanent: 400 to 403, 405, 406, 410, 411, 413 to 417, 422, 426,
-// 428, 431, 451, 501 and 505. All others are Retryable, including 404: what was written
-// just now may not be readable yet.
+// status. 429, and 503 with Retry-After, are RateLimited. Statuses that a repetition would not change
+// are Permanent: 400 to 403, 405, 406, 410, 411, 413 to 417, 422, 426, 428, 431, 451, 501 and 505. All
+// others are Retryable, including 404: what was written just now may not be readable yet.
 func ClassifyHTTP(err error, _ *jobs.Job) Finding {
 	var answer *HTTPError
 	if errors.As(err, &answer) {

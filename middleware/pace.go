@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// maxPromises bounds the start times that one limit reserves: about 10 MB.
+// maxPromises bounds the start times that one limit reserves, which then take about 10 MB.
 const maxPromises = 100_000
 
 // minLate is the least time for which a start time stays reserved for a late job: a
@@ -29,7 +29,7 @@ type pace struct {
 	mu       sync.Mutex
 	next     time.Time // the first start time that is neither taken nor promised
 	promised map[jobName]time.Time
-	promises []promise // by time; some were kept before
+	promises []promise // by time; some of them were already kept
 }
 
 type promise struct {

@@ -22,8 +22,8 @@ type RateLimitConfig struct {
 	Runs int
 	Per  time.Duration
 
-	// Burst is how many may start at once after an idle time. Zero means as many
-	// as may start in one second, at least 1.
+	// Burst is how many runs may start at once after an idle time. Zero means as many as may start in
+	// one second, at least 1.
 	Burst int
 
 	// MaxDelay is the longest snooze of a job, and so how far ahead start times are
@@ -45,11 +45,11 @@ type RateLimitConfig struct {
 const defaultMaxDelay = time.Hour
 
 // RateLimit limits how often runs of each type start. A job over the limit is snoozed
-// without a charge, usually once: RateLimit reserves a start time for it, each an
-// interval after the one before, until which it is snoozed. So jobs start in the order
-// in which they were first refused, even if later ones have a higher priority; if that
-// matters, give urgent jobs their own limit by Key. If a job does not come back (it was
-// deleted, or another server claimed it), the next job gets its start time.
+// without a charge, usually once: RateLimit reserves a start time for it and snoozes it until then.
+// Start times are an interval apart. So jobs start in the order in which they were first refused, even
+// if later ones have a higher priority; if that matters, give urgent jobs their own limit by Key. If a
+// job does not come back (it was deleted, or another server claimed it), the next job gets its start
+// time.
 //
 // Jobs that come back late, because the server was busy, can start together: those of
 // the last Burst intervals, or of the last second if that is longer.
@@ -58,7 +58,7 @@ const defaultMaxDelay = time.Hour
 // job that one process snoozed has no start time in another. For a limit over all
 // workers use a queue's policy. A refused job costs a claim and a settle. If jobs keep
 // arriving much faster than the limit allows, lower Config.QueueConcurrency or
-// Config.TypeConcurrency, or give the type a queue of its own.
+// Config.TypeConcurrency, or give the type its own queue.
 func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 	if cfg.Runs < 1 || cfg.Runs > field.MaxCount {
 		field.Refuse("RateLimitConfig.Runs", "is %d; use 1 to %d", cfg.Runs, field.MaxCount)

@@ -16,9 +16,9 @@ import (
 // The server does the same for all middleware together. With Recovery close to the
 // handler, outer middleware sees an error, which it can count, log and classify.
 //
-// A panic of onPanic is caught and joined to the error. If the handler returns an error
-// that is a nil pointer, or whose methods panic, Recovery replaces it by one that says
-// so. runtime.Goexit is no panic: the server handles it.
+// A panic of onPanic is caught and joined to the error. If the handler returns an error that is a nil
+// pointer, or whose methods panic, Recovery replaces it by an error that says so. runtime.Goexit is not
+// a panic: the server handles it.
 func Recovery(onPanic func(ctx context.Context, job *jobs.Job, p *jobs.PanicError)) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {

@@ -61,7 +61,7 @@ type RetryConfig struct {
 
 const (
 	defaultMaxRetryAfter = 24 * time.Hour
-	retryAfterSpread     = 10 // a tenth of it is added at random
+	retryAfterSpread     = 10 // up to a tenth of RetryAfter is added at random
 )
 
 // Retry decides what becomes of a job whose handler returned an error, in place
@@ -75,10 +75,10 @@ const (
 //     were refused together do not come back together.
 //   - AlreadyDone: the error is dropped, and the job is completed.
 //
-// It does not change an error that itself decides (jobs.SkipRetry, RetryAfter, Snooze,
-// Cancel, Classified): the handler overrides the chain, and an inner Retry an outer
-// one. Nor does it change the error of a run whose context ended by a cancellation, a
-// deadline, a lost lease or a shutdown: the server handles those without a charge.
+// It does not change an error that itself decides (jobs.SkipRetry, RetryAfter, Snooze, Cancel,
+// Classified): the handler overrides the chain, and an inner Retry overrides an outer one. Nor does it
+// change the error of a run whose context ended by a cancellation, a deadline, a lost lease or a
+// shutdown: the server handles those without a charge.
 func Retry(cfg RetryConfig) jobs.Middleware {
 	if cfg.Attempts < 0 || cfg.Attempts > field.MaxCount {
 		field.Refuse("RetryConfig.Attempts", "is %d; use 1 to %d, or 0 for what the job allows", cfg.Attempts, field.MaxCount)

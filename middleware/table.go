@@ -16,9 +16,9 @@ const maxKeys = 1000
 const othersKey = "(others)"
 
 // table keeps a T for each key, which is a task's type unless the application chose
-// otherwise. A full table forgets the key that was used least recently, but only after
-// it was idle for so long that a new T is equivalent: otherwise a producer could reset
-// the limits of other keys by inventing new ones.
+// otherwise. A full table forgets the key that was used least recently, but only after it was idle for
+// so long that a new T is equivalent. Otherwise a producer could reset the limits of other keys by
+// inventing new keys.
 type table[T any] struct {
 	make func(key string) *T
 	idle time.Duration

@@ -12,8 +12,8 @@ import (
 
 // TimeoutConfig configures Timeout. Soft is required.
 type TimeoutConfig struct {
-	// Soft is how long after the start the handler's context ends, with cause
-	// jobs.ErrTimeout. A shorter timeout of the job, see jobs.WithTimeout, comes first.
+	// Soft is how long after the start the handler's context ends, with cause jobs.ErrTimeout. A shorter
+	// timeout of the job (see jobs.WithTimeout) still applies.
 	Soft time.Duration
 
 	// Hard is how long after the start a handler that has not returned is reported as

@@ -18,9 +18,9 @@ import (
 type Check func(ctx context.Context, job *broker.NewJob) error
 
 // Validate returns enqueue middleware that refuses each job for which a check returns
-// an error, with jobs.ErrInvalid. It is not stored; the other jobs of its batch are.
-// The first error counts; a check that panics also refuses the job. Limits of names
-// and sizes need no check: every client has them.
+// an error, with jobs.ErrInvalid. A refused job is not stored; the other jobs of its batch are. The
+// first error counts; a check that panics also refuses the job. Limits of names and sizes need no check:
+// every client checks them.
 //
 // Checks see the job as outer middleware left it: put Validate inside Defaults and
 // outside payload.EncodePayloads. Nil checks are skipped.
@@ -68,16 +68,15 @@ func runCheck(ctx context.Context, check Check, job *broker.NewJob) (err error) 
 	return err
 }
 
-// KnownTypes returns a Check that a task's type matches one of patterns, as those of a
-// jobs.ServeMux (see its method Patterns). So a job of a type that no worker knows is
-// refused in the producer.
+// KnownTypes returns a Check that a task's type matches one of the patterns, usually those of a
+// jobs.ServeMux (see its method Patterns). So the producer refuses a job of a type that no worker knows.
 func KnownTypes(patterns ...string) Check {
 	exact := make(map[string]bool)
 	var prefixes []string
 	for _, p := range patterns {
 		prefix, ok := strings.CutSuffix(p, "*")
 		if strings.Contains(prefix, "*") {
-			field.Refuse("KnownTypes", "has the pattern %q; a * stands for the rest of a type, at the end of a pattern alone", p)
+			field.Refuse("KnownTypes", "has the pattern %q; a * stands for the rest of a type, and must be at the end of the pattern", p)
 		}
 		if ok {
 			prefixes = append(prefixes, prefix)
@@ -107,7 +106,7 @@ func MaxPayload(limit int) Check {
 	}
 	return func(_ context.Context, job *broker.NewJob) error {
 		if n := len(job.Body.Payload); n > limit {
-			return broker.Invalid("payload", "has %d bytes, the limit is %d; store it elsewhere and pass a reference (ClaimCheck does)",
+			return broker.Invalid("payload", "has %d bytes, the limit is %d; store it elsewhere and pass a reference, as ClaimCheck does",
 				n, limit)
 		}
 		return nil

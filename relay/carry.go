@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// stepBytes bounds the payloads that a claim returns: a script of Redis stores
-	// as much in some 20 ms.
+	// stepBytes bounds the payloads that a claim returns: a Redis script stores this much in about 20
+	// ms.
 	stepBytes = 4 << 20
 	// waitMax is how long a claim waits for jobs.
 	waitMax = time.Minute
@@ -20,9 +20,9 @@ const (
 	pollEvery = 200 * time.Millisecond
 )
 
-// carry moves jobs until drain ends or, with StopWhenEmpty, none is left. both ends
-// when drain or the term ends. The relay holds one batch at a time; the claim of the
-// next one settles it.
+// carry moves jobs until the context drain ends or, with StopWhenEmpty, no job is left. The context both
+// ends when drain or the term ends. The relay holds one batch at a time; the claim of the next one
+// settles it.
 func (t *term) carry(drain, both context.Context) error {
 	for attempt := 0; t.alive.Err() == nil; {
 		if len(t.batch) == 0 {
@@ -151,7 +151,7 @@ func (t *term) settle() error {
 		some := t.done[:min(len(t.done), broker.MaxClaim)]
 		verdicts, err := call(t.alive, t.cfg.From.Settle, t.settlement(some))
 		if errors.Is(err, broker.ErrUnavailable) && !broker.MayHaveApplied(err) {
-			return nil // the next settle has these again
+			return nil // the next settle includes these again
 		}
 		if err := t.settled(some, verdicts, err); err != nil {
 			return err

@@ -1,7 +1,6 @@
-// Package relay moves jobs from a queue of one store to a queue of another as they
-// come. With it an application whose rows are in Postgres and whose workers are on
-// Redis has an outbox: it enqueues into Postgres, in the transaction that writes
-// the rows, and the relay brings the jobs to Redis.
+// Package relay moves jobs from a queue of one store to a queue of another as they arrive. With it, an
+// application whose rows are in Postgres and whose workers are on Redis has an outbox: it enqueues into
+// Postgres, in the transaction that writes the rows, and the relay brings the jobs to Redis.
 //
 //	r, err := relay.New(relay.Config{From: postgres, FromQueue: "mail", To: redis})
 //	…
@@ -29,7 +28,7 @@
 // the order; the others stand by. If it dies, another takes over after its lease;
 // if it drains, almost at once. Nothing else may claim from the source queue.
 //
-// # For how long a job is accepted once
+// # How long the target refuses duplicates
 //
 // The target must remember an ID until the source knows that the job has arrived.
 // It does so while it has a record of the job, and for Policy.DuplicateSpan of its

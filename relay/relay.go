@@ -33,7 +33,7 @@ type Config struct {
 	ToQueue string
 
 	// Batch is how many jobs are moved in one step at most. Zero means 1000, which
-	// is the maximum. A step also ends once its payloads have 4 MiB.
+	// is the maximum. A step also ends once its payloads reach 4 MiB.
 	Batch int
 
 	// Lease is how long another relay waits for this one, if it dies. Zero means 15
@@ -115,7 +115,7 @@ func New(cfg Config) (*Relay, error) {
 	case cfg.To == nil:
 		err = broker.Invalid("To", "is nil; open the store to bring jobs to")
 	case cfg.From.Limits().NoMark:
-		err = &broker.Error{Field: "From", Err: broker.ErrUnsupported, Hint: "its backend has no marks, by which relays take turns"}
+		err = &broker.Error{Field: "From", Err: broker.ErrUnsupported, Hint: "its backend has no marks, which relays need to take turns"}
 	case cfg.Batch < 1 || cfg.Batch > broker.MaxClaim:
 		err = broker.Invalid("Batch", "is %d; use 1 to %d, or 0 for %d", cfg.Batch, broker.MaxClaim, broker.MaxClaim)
 	case cfg.Lease < minLease:
@@ -143,7 +143,7 @@ func markOf(queue string) string {
 }
 
 // ErrRunning means that Run is already running; use another Relay for a second one.
-var ErrRunning = errors.New("jobs: the relay runs already")
+var ErrRunning = errors.New("jobs: the relay is already running")
 
 // Run moves jobs until ctx ends or, with StopWhenEmpty, none is left. Then it
 // drains: it sends the jobs that it holds to the target, if that is available, and

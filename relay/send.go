@@ -59,7 +59,7 @@ func (t *term) offer(items []item) (kept []item, why error) {
 		switch {
 		case cancelled && it.fresh:
 			t.decide(it.job, broker.Cancel(broker.Failure{}))
-		case errors.Is(err, broker.ErrNewerForm): // a relay of a newer version may have it
+		case errors.Is(err, broker.ErrNewerForm): // leave it to a relay of a newer version
 			t.decide(it.job, broker.Snooze(sleep.Jitter(newerPause, 0.5), t.failure(it.job, RefusedUnreadable, err)))
 		case err != nil:
 			t.refuse(it.job, broker.ReasonUndecodable, RefusedUnreadable, err)
@@ -137,7 +137,7 @@ func (t *term) compare(sent []item) error {
 	return nil
 }
 
-// newerPause is how long a job is snoozed that only a newer program can read.
+// newerPause is how long the relay snoozes a job that only a newer program can read.
 const newerPause = time.Minute
 
 // refusedPrefix begins the codes of refusals: see Refusal.
@@ -159,7 +159,7 @@ func (t *term) refuse(j *broker.Job, reason broker.DeadReason, why Refusal, err 
 // tellRefused logs the refusals of one call.
 func (t *term) tellRefused() {
 	if t.refused > 0 {
-		t.cfg.Logger.Warn("jobs: the target of the relay refuses jobs, which are dead; the first is named",
+		t.cfg.Logger.Warn("jobs: the target of the relay refused jobs, which are now dead; this is the first",
 			append(t.refusal, "jobs", t.refused)...)
 		t.refused = 0
 	}

@@ -51,14 +51,14 @@ type item struct {
 
 var (
 	errLost  = errors.New("another relay has taken over, or the source has given up this one")
-	errOther = errors.New("other workers serve the queue of the relay; its jobs are not theirs")
+	errOther = errors.New("other workers serve the relay's source queue; only the relay may claim from it")
 )
 
-// callTimeout bounds each call. An enqueue of a batch takes some 20 ms.
+// callTimeout bounds each call. An enqueue of a batch takes about 20 ms.
 const callTimeout = 10 * time.Second
 
-// lead waits until no other relay moves the jobs, ends the trouble, and moves them.
-// It returns nil when ctx has ended or, with StopWhenEmpty, no job is left.
+// lead waits until no other relay moves the jobs, ends the series of failures, and moves the jobs. It
+// returns nil when ctx has ended or, with StopWhenEmpty, no job is left.
 func (r *Relay) lead(ctx context.Context, trouble *trouble) error {
 	if err := r.apart(ctx); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (t *term) heartbeat() {
 		case errors.Is(err, errLost):
 			t.lose(err)
 		case time.Since(renewed) >= t.cfg.Lease:
-			t.lose(fmt.Errorf("it could not be renewed for a lease: %w", err))
+			t.lose(fmt.Errorf("it could not be renewed for a whole lease: %w", err))
 		default:
 			wait = t.cfg.Lease / 10
 		}
@@ -191,12 +191,12 @@ func (t *term) renew() error {
 	return err
 }
 
-// prune removes records at the source whose retention is over, since the queue may
-// have no server that does.
+// prune removes records at the source whose retention is over, since the queue may have no server that
+// prunes it.
 func (t *term) prune() {
 	const every = time.Minute
 	for sleep.For(t.alive, sleep.Jitter(every, 0.5)) == nil {
-		for range 100 { // calls of some milliseconds
+		for range 100 { // each call takes a few milliseconds
 			reply, err := call(t.alive, t.cfg.From.Prune, broker.PruneRequest{Queues: []string{t.cfg.FromQueue}, Max: broker.MaxClaim})
 			if err != nil || !reply.More {
 				break
@@ -205,10 +205,10 @@ func (t *term) prune() {
 	}
 }
 
-// inherit waits until no other worker can claim from the queue, and takes over the
-// jobs that they held. It lists the workers before the reclaim: the leases of one
-// that is not listed have run out, or it has ended. After the reclaim it has surely
-// ended, so that even a claim that is under way gets no job.
+// inherit waits until no other worker can claim from the queue, and takes over the jobs that other
+// workers held. It lists the workers before the reclaim: a worker that is not listed has ended, or its
+// leases have run out. After the reclaim it has certainly ended, so even a claim of it that is under way
+// gets no job.
 func (t *term) inherit(ctx context.Context) error {
 	trouble := t.trouble("jobs: the relay waits for other workers of its queue")
 	for began := time.Now(); ; {
@@ -286,7 +286,7 @@ func (t *term) end() {
 		_, err = t.cfg.From.Mark(ctx, t.marking(broker.MarkDrop))
 	}
 	if holds || err != nil {
-		t.cfg.Logger.Warn("jobs: the relay leaves its lease to run out; then another one has its jobs", "queue", t.cfg.FromQueue,
+		t.cfg.Logger.Warn("jobs: the relay lets its lease run out; then another relay takes its jobs", "queue", t.cfg.FromQueue,
 			"worker", t.worker, "lease", t.cfg.Lease, "error", err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Bounds of the time between two logs of one trouble. The first is logged at once;
-// the others are as far apart as the trouble has lasted.
+// Bounds of the pause between two log entries about one series of failures. The first failure is logged
+// at once; later pauses are as long as the series has lasted.
 const (
 	toldAgain    = 10 * time.Second
 	toldAgainMax = 10 * time.Minute
@@ -52,7 +52,7 @@ func (t *trouble) over() {
 		return
 	}
 	t.obstacle(nil)
-	t.cfg.Logger.Info("jobs: the relay goes on", "queue", t.cfg.FromQueue, "failures", t.failures,
+	t.cfg.Logger.Info("jobs: the relay continues", "queue", t.cfg.FromQueue, "failures", t.failures,
 		"after", time.Since(t.since).Round(time.Millisecond))
 	t.failures = 0
 }

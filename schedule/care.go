@@ -17,7 +17,7 @@ const (
 )
 
 // carePause is how often a server checks for dead and missing schedules: rarely,
-// because the framework itself never ends one.
+// because the framework itself never ends a schedule.
 const carePause = 15 * time.Minute
 
 // care puts the server's definitions. Then it revives dead schedules and counts
@@ -33,14 +33,14 @@ func (x *runner) care(ctx context.Context, definitions []Definition) {
 			err = x.revive(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			x.log.Warn("jobs: it is not known how schedules are", "error", err)
+			x.log.Warn("jobs: the schedules could not be checked", "error", err)
 			_ = sleep.For(ctx, sleep.Jitter(startPauseMax, 0.5))
 		}
 	}
 }
 
-// start puts the server's definitions and revives dead schedules. It tries until
-// it succeeds or the server drains.
+// start puts the server's definitions and revives dead schedules. It retries until it succeeds or the
+// server drains.
 func (x *runner) start(ctx context.Context, definitions []Definition) {
 	for attempt := 0; ; attempt++ {
 		var left []Definition
@@ -50,14 +50,14 @@ func (x *runner) start(ctx context.Context, definitions []Definition) {
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
-			x.log.Error("jobs: a schedule could not be put", "schedule", d.ID, "error", err)
+			x.log.Error("jobs: a schedule could not be stored", "schedule", d.ID, "error", err)
 			if broker.StoreFailed(err) {
 				failed, left = true, append(left, d)
 			}
 		}
 		definitions = left
 		if err := x.revive(ctx); err != nil && ctx.Err() == nil {
-			x.log.Warn("jobs: it is not known whether schedules are dead", "error", err)
+			x.log.Warn("jobs: cannot tell whether schedules are dead", "error", err)
 			failed = true
 		}
 		if !failed || sleep.For(ctx, sleep.Doubled(startPauseMin, attempt, startPauseMax)) != nil {

@@ -48,7 +48,7 @@ func (c *cronLine) next(t time.Time, zone *time.Location) (next time.Time, ok bo
 			if offset > before && t.Equal(start) && c.firesWithin(wallOf(start, before), wallOf(start, offset)) {
 				return start, true
 			}
-			if again := start.Add(time.Duration(before-offset) * time.Second); t.Before(again) { // shown before
+			if again := start.Add(time.Duration(before-offset) * time.Second); t.Before(again) { // the clock has shown these times already
 				from = wallOf(again, offset)
 			}
 		}

@@ -16,7 +16,7 @@ type cronLine struct {
 	lastDay bool     // the days include L, the last one of the month
 	nth     [7]uint8 // by weekday: bit n for its nth in the month, MON#1 for example
 
-	anyDay, anyWeekday bool // that field restricts nothing
+	anyDay, anyWeekday bool // the field matches every value
 	everyHour          bool // the line follows elapsed time, see clock.go
 }
 
@@ -41,8 +41,8 @@ var shorthands = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// parseCron parses a line of five fields, of six with the second first, or one
-// of the shorthands.
+// parseCron parses a cron line: five fields, six fields that begin with the second, or a shorthand such
+// as @daily.
 func parseCron(line string) (*cronLine, error) {
 	words := strings.Fields(line)
 	if len(words) == 1 && strings.HasPrefix(words[0], "@") {
@@ -58,7 +58,7 @@ func parseCron(line string) (*cronLine, error) {
 	}
 	if len(words) != 6 {
 		return nil, broker.Invalid("spec",
-			"%q has %d fields; give it minute, hour, day, month and weekday, with the second before them if wanted", line, len(words))
+			"%q has %d fields; give it minute, hour, day, month and weekday, and optionally the second before them", line, len(words))
 	}
 	c := new(cronLine)
 	var err error

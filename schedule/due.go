@@ -55,7 +55,7 @@ const maxSteps = 100_000
 func (p *plan) dueBetween(from, now time.Time) due {
 	d, more := p.scan(from, now)
 	oldest := d
-	// Only the newest ticks run, so bisect for a start that leaves few enough to
+	// Only the newest ticks run. So bisect for a start time after which there are few enough ticks to
 	// count. Ticks are at least a second apart, so this ends.
 	for early, late := from, now; more; {
 		since := early.Add(late.Sub(early) / 2)

@@ -10,7 +10,7 @@ func FindingKinds() []broker.FindingKind { return append([]broker.FindingKind(ni
 var findings = []broker.FindingKind{
 	{Code: "schedule-stopped",
 		Means:  "the schedule's own job is dead, is held by a mover, or has ended: the schedule does not tick",
-		Repair: "a dead one is revived; what it missed is treated as its misfire policy says",
+		Repair: "a dead job is revived; the misfire policy decides what happens to missed ticks",
 		Advice: "finish or undo the move that holds it; if it has ended, start a server that defines it, or put it again"},
 	{Code: "schedule-late",
 		Means:  "a tick was due more than two minutes ago, and its job is not enqueued",

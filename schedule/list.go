@@ -32,7 +32,7 @@ type Info struct {
 	Status   Status
 	State    broker.State // of the schedule's own job
 	Next     time.Time    // when the next tick is due; zero if there is none
-	Due      time.Time    // the oldest tick that is not enqueued yet, otherwise Next
+	Due      time.Time    // the oldest tick that should be enqueued and is not; if there is none, Next
 	Last     time.Time    // the last tick that was run
 	LastJob  string       // the ID of its job
 	Buffered time.Time    // a tick that waits until the last one's job has ended
@@ -57,8 +57,8 @@ func (s *Schedules) Get(ctx context.Context, id string) (Info, error) {
 	return info, about(err, "get schedule", id)
 }
 
-// List describes all schedules of the store, of every owner, sorted by ID. It
-// makes a call to the store for each, several at once; use Page for very many.
+// List describes all schedules of the store, of every owner, sorted by ID. It makes a call to the store
+// for each schedule, several at once. If there are very many schedules, use Page.
 func (s *Schedules) List(ctx context.Context) (all []Info, err error) {
 	for cursor := ""; ; {
 		some, next, err := s.Page(ctx, cursor)
@@ -114,7 +114,7 @@ func (s *Schedules) Page(ctx context.Context, cursor string) (some []Info, next 
 
 const (
 	pageSize = 500
-	readers  = 16 // states that are read at once for a page
+	readers  = 16 // how many states are read at the same time
 )
 
 // pages calls f with the pages of a query's answer.
@@ -160,7 +160,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 	}
 	st := state{Through: r.Since, Paused: r.paused()}
 	if job.Deliveries > 0 {
-		st.Through = now // for the case that the store has lost its state
+		st.Through = now // in case the store has lost the schedule's state
 	}
 	if m.Held {
 		var read state

@@ -74,15 +74,14 @@ const (
 	OverlapCancel Overlap = "cancel" // the previous job is cancelled; if it runs, its context ends
 )
 
-// WithOverlap sets what becomes of a tick whose predecessor has not ended. The
-// default is OverlapAllow. A waiting tick starts within seconds of the end, at
-// most 30.
+// WithOverlap sets what becomes of a tick whose predecessor has not ended. The default is OverlapAllow.
+// A waiting tick starts at most 30 seconds after its predecessor has ended.
 func WithOverlap(o Overlap) Option { return optionFunc(func(s *settings) { s.Overlap = o }) }
 
-// WithJitter delays ticks by up to d, so that schedules of the same time do not
-// all start at once. Each schedule has one delay, derived from its ID, so its
-// ticks stay equally far apart. A tick is never delayed as far as the next one.
-// IDs and headers of jobs keep the nominal time. The default is zero.
+// WithJitter delays ticks by up to d, so that schedules with the same times do not all start at once.
+// Each schedule has one delay, derived from its ID, so its ticks stay equally far apart. The delay is
+// always shorter than the time until the next tick. IDs and headers of jobs keep the nominal time. The
+// default is zero.
 func WithJitter(d time.Duration) Option {
 	return optionFunc(func(s *settings) { s.Jitter = duration(d) })
 }

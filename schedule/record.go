@@ -160,7 +160,7 @@ func (r *record) sameTimes(other *record) bool {
 func (r *record) encode() []byte {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // no field of it can fail
+		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // every field can be encoded
 	}
 	return text
 }
@@ -171,7 +171,7 @@ func decode(payload []byte) (*record, error) {
 		Version int `json:"v"`
 	}
 	if err := json.Unmarshal(payload, &head); err != nil {
-		return nil, fmt.Errorf("%w: the definition is no JSON: %w", broker.ErrMalformed, err)
+		return nil, fmt.Errorf("%w: the definition is not JSON: %w", broker.ErrMalformed, err)
 	}
 	if head.Version > recordVersion {
 		return nil, &broker.Error{Field: "definition", Err: broker.ErrNewerForm, Hint: "update this program"}

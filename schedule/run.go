@@ -20,8 +20,8 @@ type runner struct {
 }
 
 const (
-	// maxNap is how long a schedule sleeps at most, so that it notices new rules
-	// of its zone, and an edit whose client died before waking it.
+	// maxNap is how long a schedule sleeps at most, so that it notices new rules of its time zone, and
+	// an edit whose client died before it woke the schedule.
 	maxNap = 6 * time.Hour
 	// retryPause is the pause after a run that failed.
 	retryPause = 5 * time.Second
@@ -46,7 +46,7 @@ func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 		x.log.Error("jobs: a schedule cannot run here", "schedule", job.ID(), "error", err)
 		return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
 	}
-	x.log.Warn("jobs: a schedule failed and is tried again", "schedule", job.ID(), "error", err)
+	x.log.Warn("jobs: a schedule failed and runs again soon", "schedule", job.ID(), "error", err)
 	return jobs.Snooze(sleep.Jitter(retryPause, 0.5))
 }
 

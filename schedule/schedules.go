@@ -50,9 +50,8 @@ const (
 )
 
 // Put creates a schedule, or updates the stored one. Call it when the program
-// starts: if the stored definition is the same, it writes nothing. Ticks continue
-// where they were. If the times change, those before the change do not count. An
-// update keeps the pause and the counts.
+// starts: if the stored definition is the same, it writes nothing. Ticks continue where they were. If
+// the times change, ticks before the change do not count. An update keeps the pause and the counts.
 //
 // The error names the invalid field: a line that never fires, an unknown zone, an
 // empty ID. It is ErrDuplicate if the schedule belongs to another owner. In these
@@ -124,7 +123,7 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	job, have := stored.job, stored.record
 	if have.Owner != s.owner {
 		return "", &broker.Error{Field: "owner", Err: broker.ErrDuplicate,
-			Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q; choose another ID, or delete that one first",
+			Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q; choose another ID, or delete that schedule first",
 				have.Owner, s.owner)}
 	}
 	if job.State == broker.StateCompleted || job.State == broker.StateCancelled { // a record that a policy keeps
@@ -187,8 +186,8 @@ type Synced struct{ Created, Updated, Unchanged, Deleted []string }
 
 // Sync puts these definitions and deletes the owner's other schedules, those that
 // the code no longer defines. An invalid definition leaves everything as it was;
-// the error is that of Put and names the ID. During a deploy, the process that
-// starts last wins: do not let old processes start again after new ones.
+// the error is the one that Put would return, and names the ID. During a deploy, the process that starts
+// last wins: do not let old processes start again after new ones.
 func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done Synced, err error) {
 	if err := s.checkDefinitions(ctx, definitions); err != nil {
 		return done, err
@@ -242,7 +241,7 @@ func (s *Schedules) checkDefinitions(ctx context.Context, definitions []Definiti
 	for _, d := range definitions {
 		_, err := newRecord(d, s.owner, s.broker.Limits())
 		if err == nil && named[d.ID] {
-			err = broker.Invalid("id", "is that of two definitions; give each its own")
+			err = broker.Invalid("id", "is used by two definitions; give each its own")
 		}
 		if err != nil {
 			return about(err, "put schedule", d.ID)
@@ -275,7 +274,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 }
 
 // Pause stops the ticks of a schedule until Resume. Ticks during the pause do not
-// count as missed. Pausing again changes nothing. Operators see by.
+// count as missed. Pausing again changes nothing. by says who paused it, for operators to see.
 func (s *Schedules) Pause(ctx context.Context, id, by string) error {
 	return about(s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused == nil {
@@ -302,10 +301,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// RunNow asks for one more job of a schedule, at once, even if the schedule is
-// paused, and whatever its overlap policy. A server that runs schedules enqueues
-// the job; RunNow returns the ID that it will have. While the schedule runs, RunNow waits for the end
-// of that run, for ten seconds at most.
+// RunNow asks for one more job of a schedule, at once. It ignores a pause and the overlap policy. A
+// server that runs schedules enqueues the job; RunNow returns the ID that the job will have. While the
+// schedule runs, RunNow waits for the end of that run, for ten seconds at most.
 func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
 	err = s.change(ctx, id, func(st *state, now time.Time) error {
 		at := when(now)
@@ -314,7 +312,7 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 		}
 		if len(st.Runs) >= maxRuns {
 			return &broker.Error{Field: "runs", Err: broker.ErrQueueFull,
-				Hint: fmt.Sprintf("%d are asked for and not enqueued; is a server up?", maxRuns)}
+				Hint: fmt.Sprintf("%d requested runs are not enqueued yet; is a server up?", maxRuns)}
 		}
 		st.Runs, st.LastRun, jobID = append(st.Runs, at), at, tick{At: at, Manual: true}.jobID(id)
 		return nil
@@ -325,7 +323,7 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 	return jobID, about(err, "run schedule", id)
 }
 
-// maxRuns bounds the RunNow requests that wait for a server.
+// maxRuns bounds the RunNow requests that wait for a server, because the schedule's state contains them.
 const maxRuns = 100
 
 // errAgain says that the schedule was running, or that another client changed it.

@@ -67,7 +67,7 @@ func (s Spec) Next(t time.Time, n int) ([]time.Time, error) {
 
 // timing computes nominal times.
 type timing interface {
-	// next returns the first one after t.
+	// next returns the first time after t.
 	next(t time.Time) (next time.Time, ok bool)
 }
 

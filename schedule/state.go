@@ -21,7 +21,7 @@ type state struct {
 	Cancel   *lastJob    `json:"cancel,omitempty"`  // the job to cancel before these are enqueued
 	Buffered time.Time   `json:"buffered,omitzero"` // a tick that waits until the last one's job has ended
 	Runs     []time.Time `json:"runs,omitempty"`    // requested by RunNow
-	LastRun  time.Time   `json:"last_run,omitzero"` // the newest that was requested: the next one is later, since it names a job
+	LastRun  time.Time   `json:"last_run,omitzero"` // the newest request of RunNow; the next must be later, since its time is in the job's ID
 	Last     *lastJob    `json:"last,omitempty"`
 	Paused   *Pause      `json:"paused,omitempty"`
 	Counts   Counts      `json:"counts"`
@@ -108,7 +108,7 @@ func (s *Schedules) take(ctx context.Context, id string, first state) (st state,
 		return st, 0, &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
 	}
 	if !st.Born.Equal(first.Born) {
-		st = first // the state was of an earlier schedule with this ID
+		st = first // the state belongs to an earlier schedule with this ID
 	}
 	return st, m.Fence, nil
 }
@@ -153,5 +153,6 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 	}
 }
 
-// maxAttempts bounds how often a change is tried again after a conflict.
+// maxAttempts bounds how often a change is tried again after a conflict. With its pauses, repeat gives
+// up after about eight seconds.
 const maxAttempts = 50

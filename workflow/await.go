@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Await waits as Wait does, and decodes the result, which SetResult set, as an R.
-// Its errors are those of jobs.Await.
+// Await waits like Wait and decodes the result, which a handler set with SetResult, into an R. Its
+// errors are those of jobs.Await.
 func Await[R any](ctx context.Context, client *jobs.Client, id string) (result R, err error) {
 	if _, err := open(ctx, client); err != nil {
 		return result, about(err, "await workflow", id)

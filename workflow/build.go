@@ -16,7 +16,7 @@ import (
 
 const (
 	maxName  = 100    // bytes of an ID and of a node's name
-	maxNodes = 20_000 // of one workflow: a run looks at so many in a few tenths of a second
+	maxNodes = 20_000 // of one workflow: a run looks at this many in a few tenths of a second
 
 	defaultRetention = 24 * time.Hour
 	// The record of a workflow outlives those of its nodes, because the sweep
@@ -98,8 +98,8 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	return p, nil
 }
 
-// give sets the birth of a workflow and of those nested in it, and the prefixes
-// and IDs that depend on it. An empty birth means a random one.
+// give sets the birth of a workflow and of the workflows nested in it. It also sets the prefixes and IDs
+// that depend on the birth. An empty birth means a random one.
 func (p *plan) give(birth string) {
 	if p.graph.Birth = birth; birth == "" {
 		birth = strings.ToLower(rand.Text()[:7])
@@ -142,7 +142,7 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	}
 	if total > maxNodes {
 		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,
-			Hint: fmt.Sprintf("there are %d, the limit is %d; nest: make parts of it workflows of their own (Node.Workflow)", total, maxNodes)}
+			Hint: fmt.Sprintf("there are %d, the limit is %d; make parts of it nested workflows (Node.Workflow)", total, maxNodes)}
 	}
 	place := make(map[string]int, len(nodes))
 	for i := range nodes {
@@ -270,7 +270,7 @@ const maxDepth = 10
 
 func (b builder) nest(p *plan, n *Node) error {
 	if b.depth++; b.depth > maxDepth {
-		return broker.Invalid("Workflow", "is the %dth in one another, the limit is %d", b.depth, maxDepth)
+		return broker.Invalid("Workflow", "is nested %d levels deep, the limit is %d", b.depth, maxDepth)
 	}
 	inner, err := b.plan(n.Workflow, n.Name)
 	if err != nil {
@@ -298,7 +298,7 @@ func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err erro
 		}
 	}
 	if draft.Body.Unique.Conflict != broker.ConflictRefuse {
-		return 0, broker.Invalid("unique conflict", "is set by an option; a node is a job of its own, which neither replaces nor is replaced")
+		return 0, broker.Invalid("unique conflict", "is set by an option; a node's job replaces no other job, and no other job replaces it")
 	}
 	for _, header := range []string{HeaderWorkflow, HeaderNode} {
 		if _, set := draft.Body.Headers[header]; set {

@@ -95,8 +95,8 @@ func (r *run) pass(i int) {
 	r.end(i, endCompleted)
 }
 
-// readiness reports whether a node may begin or is skipped, by the ends of the
-// nodes before it.
+// readiness reports whether a node may begin or is skipped. This depends on how the nodes before it
+// ended.
 func (r *run) readiness(i int) (ready, skip bool) {
 	ready = true
 	v := &r.g.Nodes[i]
@@ -131,8 +131,7 @@ func (r *run) blame(i int) string {
 	return cause
 }
 
-// waited returns since when a node has waited for a signal or a time. The first
-// call records it.
+// waited returns when a node began to wait for a signal or a time. The first call records the time.
 func (r *run) waited(i int) time.Time {
 	at, ok := r.since(i)
 	if !ok {
@@ -143,7 +142,7 @@ func (r *run) waited(i int) time.Time {
 	return at
 }
 
-// passed reports whether a time has passed; if not, the workflow wakes then.
+// passed reports whether a time has passed. If not, it makes the workflow wake at that time.
 func (r *run) passed(at time.Time) bool {
 	if !r.now.Before(at) {
 		return true
@@ -173,9 +172,8 @@ func (r *run) outstanding() (nodes []int) {
 	return nodes
 }
 
-// toUndo returns the nodes to compensate, the latest first: those that began and
-// did not complete, whose effects are unknown, and then the completed ones by the
-// times of their ends.
+// toUndo returns the nodes to compensate: first those that began and did not complete, whose effects are
+// unknown, then those that completed. In both groups the latest node is first.
 func (r *run) toUndo() (nodes []int) {
 	for i := range r.g.Nodes {
 		v := &r.g.Nodes[i]

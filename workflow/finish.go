@@ -271,8 +271,8 @@ func (s store) load(ctx context.Context, id string) (*stored, error) {
 	return w, nil
 }
 
-// empty removes the letters and the jobs of a workflow: with all, every job that
-// is not active, otherwise those that were completed or cancelled.
+// empty removes the letters and the jobs of a workflow. If all is set, it removes every job that is not
+// active, otherwise only those that were completed or cancelled.
 func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	g := w.graph
 	var refs []broker.Ref

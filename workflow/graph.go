@@ -27,7 +27,7 @@ type graph struct {
 	names map[string]int
 	topo  []int   // the nodes in topological order
 	kids  [][]int // by node: the nodes that name it in After
-	more  []int   // by node: how many name it in AfterAny
+	more  []int   // by node: how many nodes name it in AfterAny
 	by    []int   // by node: the node that added it, or -1
 }
 
@@ -76,7 +76,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 func (g *graph) encode() []byte {
 	text, err := json.Marshal(g)
 	if err != nil {
-		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // no field of it can fail
+		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // every field can be encoded
 	}
 	return text
 }
@@ -87,7 +87,7 @@ func decode(payload []byte) (*graph, error) {
 		Version int `json:"v"`
 	}
 	if err := json.Unmarshal(payload, &head); err != nil {
-		return nil, fmt.Errorf("%w: the graph is no JSON: %w", broker.ErrMalformed, err)
+		return nil, fmt.Errorf("%w: the graph is not JSON: %w", broker.ErrMalformed, err)
 	}
 	if head.Version > graphVersion {
 		return nil, &broker.Error{Field: "graph", Err: broker.ErrNewerForm, Hint: "update this program"}
@@ -227,12 +227,12 @@ func (g *graph) cycle(left []int) error {
 func (g *graph) merge(add *graph) error {
 	by, ok := g.names[add.By]
 	if !ok {
-		return fmt.Errorf("%w: an addition is by the node %q, which there is not", broker.ErrMalformed, add.By)
+		return fmt.Errorf("%w: an addition comes from the node %q, which does not exist", broker.ErrMalformed, add.By)
 	}
 	refs := make([]int, len(add.Refs))
 	for k, name := range add.Refs {
 		if refs[k], ok = g.names[name]; !ok {
-			return fmt.Errorf("%w: an addition names the node %q, which there is not", broker.ErrMalformed, name)
+			return fmt.Errorf("%w: an addition names the node %q, which does not exist", broker.ErrMalformed, name)
 		}
 	}
 	place, fresh := make([]int, len(add.Nodes)), make([]bool, len(add.Nodes))

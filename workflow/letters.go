@@ -140,10 +140,10 @@ func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 }
 
 // Signal sends a signal to a workflow, even to one that has not been started yet.
-// Nodes that wait for a signal of that name get the payload as their result. A
-// signal is sent once: the error is ErrDuplicate if one of that name was sent,
-// whose payload stays. It is ErrWrongState if the workflow has ended. Signals to
-// a workflow that is not started are kept for 30 days.
+// Nodes that wait for a signal of that name get the payload as their result. A signal is sent once: the
+// error is ErrDuplicate if a signal of that name was sent before, and the first payload stays. It is
+// ErrWrongState if the workflow has ended. Signals to a workflow that is not started are kept for 30
+// days.
 //
 // After another error the signal may have been sent; sending it again is safe.
 func Signal(ctx context.Context, client *jobs.Client, workflow, name string, payload []byte) error {
@@ -181,9 +181,9 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 }
 
 // Cancel cancels a workflow: running nodes are cancelled, no more nodes start,
-// and compensations run. It returns as soon as the request is stored. Operators
-// see by. The error is ErrNotFound if the workflow does not exist, and
-// ErrWrongState if it has ended. Cancelling again changes nothing.
+// and compensations run. It returns as soon as the request is stored. by says who cancelled it, for
+// operators to see. The error is ErrNotFound if the workflow does not exist, and ErrWrongState if it has
+// ended. Cancelling again changes nothing.
 func Cancel(ctx context.Context, client *jobs.Client, id, by string) error {
 	return about(func() error {
 		s, err := open(ctx, client)

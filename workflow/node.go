@@ -111,8 +111,8 @@ func Chain(parts ...Part) Part {
 // their results: Chain(Group(parts...), body).
 func Chord(body Node, parts ...Part) Part { return Chain(Group(parts...), body) }
 
-// edges returns the nodes of a part that come after no other node of it, and
-// those that no other node of it comes after.
+// edges returns the first nodes of a part, which come after no other node of it, and the last nodes,
+// after which no other node of it comes.
 func edges(nodes []Node) (first, last []int) {
 	place := make(map[string]int, len(nodes))
 	for i := range nodes {

@@ -20,7 +20,7 @@ type nudger struct {
 // nudge is a workflow to wake, or one that was woken recently.
 type nudge struct {
 	at    time.Time     // when to wake it; zero if no nudge is pending
-	count int           // nodes that ended since it was woken
+	count int           // nodes that ended since the workflow was woken
 	last  time.Time     // when it was woken
 	gap   time.Duration // the least time between two nudges while many nodes end
 	tries int           // nudges that found it running
@@ -102,7 +102,7 @@ func (n *nudger) next(now time.Time) (ids []string, wait time.Duration) {
 	return ids, wait
 }
 
-// again nudges a workflow that was running once more, a moment later.
+// again plans another nudge, a moment later, for a workflow that was running.
 func (n *nudger) again(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,8 +115,7 @@ func (n *nudger) again(id string) {
 }
 
 // once wakes workflows with a pending nudge, including those that a server would
-// wake a moment later. At the beginning it wakes all workflows, because earlier
-// events are unknown.
+// wake a moment later. If begin is set, it wakes all workflows, because earlier events are unknown.
 func (x *runner) once(ctx context.Context, begin bool) error {
 	x.awake.Store(true)
 	ids, _ := x.nudges.next(time.Now().Add(gapMax))

@@ -19,13 +19,13 @@ type runner struct {
 	client *jobs.Client
 	log    *slog.Logger
 	nudges nudger
-	awake  atomic.Bool // every end of a node wakes its workflow, so polling is useless
+	awake  atomic.Bool // every end of a node wakes its workflow, so polling is unnecessary
 }
 
 const (
 	// How often a workflow looks at its running nodes: after a quarter of the time
-	// since the last change, within these bounds. Each running node adds pollFor
-	// to the lower bound, because it makes a look more expensive.
+	// since the last change, within these bounds. Each running node adds pollFor to the lower bound,
+	// because it makes each look more expensive.
 	pollMin, pollMax = 50 * time.Millisecond, 5 * time.Second
 	pollFor          = 100 * time.Microsecond
 	// pollIdle is the upper bound for a workflow that only waits for signals and
@@ -68,7 +68,7 @@ func (x *runner) workflow(ctx context.Context, job *jobs.Job) error {
 		x.log.Error("jobs: a workflow cannot run here", "workflow", job.ID(), "error", err)
 		return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
 	case ctx.Err() == nil:
-		x.log.Warn("jobs: a workflow failed to run and is tried again", "workflow", job.ID(), "error", err)
+		x.log.Warn("jobs: a workflow failed to run and runs again soon", "workflow", job.ID(), "error", err)
 	}
 	return jobs.Snooze(sleep.Jitter(retryPause, 0.5))
 }
@@ -220,7 +220,7 @@ func (r *run) see(i int, job *broker.Job) {
 	}
 }
 
-// maxWhy is how much of an error goes into the cause of a failure.
+// maxWhy is how many bytes of an error go into the cause of a failure.
 const maxWhy = 300
 
 func (r *run) explain(i int, why string) {

@@ -224,9 +224,8 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 }
 
 // Add adds nodes to the workflow. Only the handler of a node can call it. The new
-// nodes can come after any node, including this one. An existing node that a new
-// one names in Node.Before must come after this one, since it may have begun
-// otherwise.
+// nodes can come after any node, including this one. An existing node that a new one names in
+// Node.Before must come after this one; otherwise it may have begun already.
 //
 // Adding the same nodes again does nothing, so a handler that runs a second time
 // can call Add again. If a node is invalid, nothing is added; the error names it.
@@ -289,8 +288,8 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	return s.nudge(ctx, s.id)
 }
 
-// mayWait refuses an addition if nodes are to wait for it that may have begun:
-// those that do not come after the node that adds it.
+// mayWait refuses an addition if a node that may have begun is to wait for it. A node may have begun
+// unless it comes after the node that adds it.
 func (g *graph) mayWait(me int, add *graph) error {
 	after := make([]bool, len(g.Nodes))
 	after[me] = true

@@ -146,7 +146,7 @@ func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
 		j.RunAt, j.Body.Key, j.Body.Source = parked.Until, keyNested, p.id
 		j.Body.Retention = nodeRetention
 		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
-		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the ID has the birth, so it is this one
+		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the ID contains the birth, so the stored job is this one
 			return inNode(name, err)
 		}
 		if err := s.submit(ctx, client, inner); err != nil {

@@ -53,7 +53,7 @@ func TestStart_RefusesWhatCannotBe(t *testing.T) {
 		{"a colon", w(node(":undo:a")), broker.ErrInvalid, "colon"},
 		{"too many nodes", w(many...), broker.ErrTooLarge, "nest"},
 		{"too large a graph", w(long...), broker.ErrTooLarge, "nest"},
-		{"too deep", New("top").Add(Node{Name: "d", Workflow: deep}), broker.ErrInvalid, "in one another"},
+		{"too deep", New("top").Add(Node{Name: "d", Workflow: deep}), broker.ErrInvalid, "nested"},
 		{"an ID for a job", w(Node{Name: "mine", Task: task(jobs.WithID("x"))}), broker.ErrInvalid, "node mine, id"},
 		{"a delay for a job", w(Node{Name: "mine", Task: task(jobs.WithDelay(time.Second))}), broker.ErrInvalid, "node mine, delay"},
 		{"a bad option", w(Node{Name: "mine", Task: task(jobs.WithMaxRetries(-1))}), broker.ErrInvalid, "node mine, max retries"},

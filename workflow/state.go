@@ -103,7 +103,7 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 	if err := h.read(m.Value); err != nil {
 		return nil, err
 	}
-	if h.Birth != birth { // the state was of an earlier workflow with this ID
+	if h.Birth != birth { // the state belongs to an earlier workflow with this ID
 		h.state = first
 		return h, s.save(ctx, h, broker.MaxDelay)
 	}

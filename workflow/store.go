@@ -13,11 +13,10 @@ type store struct{ broker.Broker }
 
 const (
 	callTimeout = 5 * time.Second
-	// maxLook is how many jobs a call asks for: so many heads are a few hundred
-	// kilobytes.
+	// maxLook is how many jobs a call asks for: the heads of that many jobs are a few hundred kilobytes.
 	maxLook    = 1000
 	maxOperate = 1000
-	maxResults = 20 // results that a call asks for: each has up to a megabyte
+	maxResults = 20 // results that a call asks for: each can have a megabyte
 )
 
 // open returns the store of a client.

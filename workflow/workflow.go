@@ -24,9 +24,9 @@ type Workflow struct {
 	// Delete. Zero means 24 hours.
 	Retention time.Duration
 
-	// OnSuccess starts when the workflow has completed, OnFailure when it failed or
-	// was cancelled, and OnEnd in each case. The workflow does not wait for them.
-	// Each starts at most once, even after Retry. Each may be nil.
+	// OnSuccess starts when the workflow has completed, OnFailure when it failed or was cancelled, and
+	// OnEnd in all these cases. The workflow does not wait for them. Each starts at most once, even
+	// after Retry. Each may be nil.
 	OnSuccess, OnFailure, OnEnd *jobs.Task
 
 	parts []Part

@@ -23,8 +23,8 @@ func (a *app) bench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the speed of this store from here",
 		Long: `Measure how fast jobs go into this store and out of it, with a client and a
-server in this process. It uses a queue of its own, and removes it at the end,
-also on Ctrl-C. This makes load: do not run it on a busy production store.
+server in this process. It uses its own queue and removes it at the end, also
+after Ctrl-C. It creates load: do not run it on a busy production store.
 
   enqueue in batches   EnqueueMany, 1000 jobs per call
   enqueue one by one   --callers goroutines that call Enqueue
@@ -107,7 +107,7 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 	}
 	defer func() {
 		if removeErr := a.removeBench(ctx, i, p.queue); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("the queue %s may not be removed: %w", p.queue, removeErr))
+			err = errors.Join(err, fmt.Errorf("the queue %s was perhaps not removed: %w", p.queue, removeErr))
 		}
 	}()
 	a.say("%d jobs of %d bytes, %d callers, %d handlers, through the queue %s", p.jobs, p.size, p.callers, p.slots, p.queue)

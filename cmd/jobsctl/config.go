@@ -121,7 +121,7 @@ func (a *app) readConfig() (cfg fileConfig, path string, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
 	if err := d.Decode(&cfg); err != nil && !errors.Is(err, io.EOF) {
-		return cfg, path, &usageError{path + " is not a configuration: it has \"contexts\" by name, with a \"broker\" each, and \"current\""}
+		return cfg, path, &usageError{path + " is not a configuration: write \"contexts\" by name, each with a \"broker\", and \"current\""}
 	}
 	return cfg, path, private(file, &cfg)
 }
@@ -134,7 +134,7 @@ func private(file *os.File, cfg *fileConfig) error {
 	}
 	for _, store := range cfg.Contexts {
 		if _, secret := redacted(store.Broker); secret {
-			const format = "%s holds a password, and others can read it (its mode is %#o); run chmod 600 on it"
+			const format = "%s holds a password, and other users can read it (its mode is %#o); run chmod 600 on it"
 			return &usageError{fmt.Sprintf(format, file.Name(), info.Mode().Perm())}
 		}
 	}

@@ -34,7 +34,7 @@ func (a *app) contexts() *cobra.Command {
     staging:
       broker: postgres://localhost/staging
 
---context NAME uses one for one command, JOBS_CONTEXT for a shell. JOBS_BROKER takes
+--context NAME uses a store for one command, JOBS_CONTEXT for a shell. JOBS_BROKER takes
 precedence over the current context.`,
 		a.contextList(), a.contextUse(), a.contextSet(), a.contextDelete())
 }
@@ -98,7 +98,7 @@ func (a *app) contextUse() *cobra.Command {
 			a.say("Further commands use %s.", plain(args[0]))
 			for _, name := range []string{"JOBS_BROKER", "JOBS_CONTEXT"} {
 				if a.getenv(name) != "" {
-					fmt.Fprintf(a.err, "But %s is set, and goes first.\n", name)
+					fmt.Fprintf(a.err, "But %s is set and takes precedence.\n", name)
 				}
 			}
 			return nil
@@ -116,7 +116,7 @@ standard input, which keeps it out of the shell's history.`,
 		Args:    exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" || strings.Contains(args[0], ":") {
-				return &usageError{"the name of a context has a character, and no colon"}
+				return &usageError{"the name of a context must have at least one character, and no colon"}
 			}
 			cfg, _, err := a.readConfig()
 			if err != nil {
@@ -131,7 +131,7 @@ standard input, which keeps it out of the shell's history.`,
 				url = strings.TrimSpace(line)
 			}
 			if !strings.Contains(url, "://") {
-				return &usageError{"give the URL of a store, such as redis://localhost:6379, with --broker or in the standard input"}
+				return &usageError{"give the URL of a store, such as redis://localhost:6379, with --broker or on the standard input"}
 			}
 			if cfg.Contexts == nil {
 				cfg.Contexts = make(map[string]storeConfig)

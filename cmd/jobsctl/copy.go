@@ -13,10 +13,10 @@ func (a *app) copyJob() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy ID",
 		Short: "Enqueue a fresh job like this one",
-		Long: `Enqueue a fresh job with the type, payload, headers, priority, keys and limits of
+		Long: `Enqueue a new job with the type, payload, headers, priority, keys and limits of
 this one, which can be in any state and stays as it is. The copy runs at once, with
-fresh retries and without a deadline. If another job holds its unique key, it is
-refused.`,
+fresh retries and without a deadline. The copy is refused if another job holds its
+unique key.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -42,6 +42,6 @@ refused.`,
 		},
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
-	cmd.Flags().StringVar(&as, "id", "", "ID of the copy; a second one with it is refused")
+	cmd.Flags().StringVar(&as, "id", "", "ID of the copy; a second copy with this ID is refused")
 	return cmd
 }

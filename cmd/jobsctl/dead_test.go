@@ -123,7 +123,7 @@ func TestDLQ_AGroupIsDecidedAboutAsOne(t *testing.T) {
 	c.has(c.run(0, "stats", "--json"), `"pending":7[,}]`, `"dead":21[,}]`, `"pending":5[,}]`)
 	c.has(c.run(0, "dlq", "suppress", "--group", groups[1].Group, "--yes"), `^20 of 20 `)
 	c.has(c.run(0, "dlq", "unsuppress", "--group", groups[1].Group, "--dry-run"), `^20 jobs would be listed again`)
-	c.has(c.run(3, "dlq", "redrive", "--group", g.Group), "no dead job is of the group "+g.Group)
+	c.has(c.run(3, "dlq", "redrive", "--group", g.Group), "no dead job belongs to the group "+g.Group)
 	c.has(c.run(2, "delete", "--state", "pending", "--group", g.Group), "--state dead")
 }
 

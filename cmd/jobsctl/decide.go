@@ -31,7 +31,7 @@ func verb(name, short, long string, state broker.State) *decision {
 
 func (a *app) cancel() *cobra.Command {
 	return a.decide(verb("cancel", "Cancel jobs that have not ended",
-		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides.",
+		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides how the job ends.",
 		broker.StatePending))
 }
 
@@ -192,7 +192,7 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 		return err
 	}
 	n := 0
-	if dry || !a.yes || f.byStateAlone() { // otherwise nobody sees the count, which can take long
+	if dry || !a.yes || f.byStateAlone() { // otherwise nobody would see the count, and counting can take long
 		if n, err = a.count(ctx, i, d, f, queries); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f
 	return a.report(d, total, false)
 }
 
-// rest returns what is left of a limit; a limit of 0 means none.
+// rest returns what is left of a limit; 0 means no limit.
 func rest(limit, used int) int {
 	if limit == 0 {
 		return 0
@@ -333,7 +333,7 @@ func (a *app) sayMore(r inspect.Report) {
 		a.say("%s of them existed there already.", number(r.Repeated))
 	}
 	if r.Newer > 0 {
-		a.say("Left alone, because they were enqueued or claimed meanwhile: %s.", plural(r.Newer, "job"))
+		a.say("Not changed, because they were enqueued or claimed meanwhile: %s.", plural(r.Newer, "job"))
 	}
 	for _, f := range r.Refusals {
 		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))

@@ -47,8 +47,8 @@ printed address contains a secret. With --addr on a network there are no control
 The demo ends on Ctrl-C (or q), on SIGTERM, or after --for. Then the workers
 drain, and the demo accounts for every job: done, waiting, dead or lost.
 
---broker uses a real store, with queues of its own that are removed at the end.
-So the other commands can look at them. JOBS_BROKER and the configuration file
+--broker uses a real store, with queues of the demo's own that are removed at
+the end. So you can run the other commands on them. JOBS_BROKER and the configuration file
 are not read.`,
 		Example: "  jobsctl demo\n  jobsctl demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n" +
 			"  jobsctl demo --broker redis://localhost:6379 --for 2m",
@@ -140,7 +140,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 	i := inspect.New(b)
 	for _, queue := range queues {
 		if err := removeWhole(ctx, i, queue); err != nil {
-			return fmt.Errorf("the queue %s may not be removed: %w", queue, err)
+			return fmt.Errorf("the queue %s was perhaps not removed: %w", queue, err)
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 	line := func(name string, n int, format string, args ...any) {
 		a.say("%s", strings.TrimRight(fmt.Sprintf("%-10s %7d  "+format, append([]any{name, n}, args...)...), " "))
 	}
-	line("enqueued", t.Enqueued, "%d more were refused, because another job held the unique key", t.Duplicates)
+	line("enqueued", t.Enqueued, "%d more were refused, because another job held their unique key", t.Duplicates)
 	line("done", t.Done, "")
 	line("waiting", t.Left, "scheduled, to be retried, or not started")
 	line("dead", t.DLQ, "in the dead-letter queue; %d were redriven", t.Redriven)

@@ -53,7 +53,7 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	return fmt.Sprintf("http://%s%s%s", l.Addr(), first, g.query()), func() { stop(); <-ended }, nil
 }
 
-// browse opens an address in a browser, if there is one. It does not wait for it.
+// browse opens an address in a browser, if there is one. It does not wait for the browser.
 func (a *app) browse(address string) {
 	name, args := "xdg-open", []string{address}
 	switch {

@@ -57,7 +57,7 @@ func (a *app) suppress(name, short string) *cobra.Command {
 func (a *app) undoRedrive() *cobra.Command {
 	return &cobra.Command{
 		Use:   "undo FILE",
-		Short: "Make redriven jobs dead again that no worker has claimed",
+		Short: "Make redriven jobs dead again, if no worker has claimed them",
 		Long: `Make redriven jobs dead again, with the errors, counts and times that they had. FILE
 is what "jobsctl dlq export" wrote before the redrive; - is the standard input. A job
 that a worker has claimed since, or that changed otherwise, is refused and left alone.

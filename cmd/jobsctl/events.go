@@ -24,7 +24,7 @@ type eventView struct {
 	Type    string    `json:"type,omitempty"`  // empty if the job left no record
 	Attempt int       `json:"attempt,omitempty"`
 	Error   string    `json:"last_error,omitempty"`
-	Missed  int64     `json:"missed,omitempty"` // events that came faster than they could be written
+	Missed  int64     `json:"missed,omitempty"` // how many events were lost because they came faster than they could be written
 }
 
 const (
@@ -66,15 +66,15 @@ little for each job that ends.`,
 	return cmd
 }
 
-// follower writes events as they come.
+// follower writes events as they arrive.
 type follower struct {
 	*app
 	inspector *inspect.Inspector
 	states    []string
 }
 
-// follow follows the named queues, or without names all queues, also those that are
-// made meanwhile.
+// follow follows the named queues. Without names it follows all queues, including those that are created
+// meanwhile.
 func (f *follower) follow(ctx context.Context, names []string) error {
 	for {
 		queues, err := f.inspector.Queues(ctx, names...)
@@ -94,7 +94,7 @@ func (f *follower) follow(ctx context.Context, names []string) error {
 	}
 }
 
-// watched follows queues. With look set it returns when the store has other queues.
+// watched follows queues. If look is set, it returns when queues were created or removed.
 func (f *follower) watched(ctx context.Context, queues []string, look bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -30,7 +30,7 @@ type groupView struct {
 	DeathsUntil time.Time `json:"deaths_until"` // the same for all groups
 }
 
-// defaultLooked is the default of --limit: stores read so many jobs in about a second.
+// defaultLooked is the default of --limit: stores read this many jobs in about a second.
 const defaultLooked = 5000
 
 func (a *app) deadGroups() *cobra.Command {

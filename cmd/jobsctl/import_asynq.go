@@ -27,8 +27,8 @@ Tasks that run and groups that wait are not imported. So first point producers t
 the new store, pause the queues ("asynq queue pause"), wait until no task is
 active, and then import. Without the pause, a task can run in both stores.
 
-You can run the command again, after an interruption or for what came since: it
-counts tasks that are here already, or ran here. For that, the queues remember IDs
+You can run the command again, after an interruption or for tasks that came since: it
+only counts tasks that are here already, or ran here. For that, the queues remember IDs
 for --remember (DUPLICATE SPAN of "jobsctl queues policy").
 
 Without --queue, the entries of a running scheduler become paused schedules of the

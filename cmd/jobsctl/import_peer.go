@@ -122,7 +122,7 @@ type peerResult struct {
 const maxPasses = 3
 
 // errUnsettled says that jobs still arrive in a queue of the peer.
-var errUnsettled = errors.New("new jobs came in each pass; stop what enqueues there, and run the command again")
+var errUnsettled = errors.New("new jobs came in each pass; stop the programs that enqueue there, and run the command again")
 
 func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer) error {
 	var busy []string
@@ -174,8 +174,8 @@ func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImpo
 	return errUnsettled
 }
 
-// remember has a queue refuse known IDs for at least span, so that a repeated import
-// does not bring back jobs that have run.
+// remember makes a queue refuse known IDs for at least span, so that a repeated import does not bring
+// back jobs that have run.
 func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) error {
 	now, err := i.Policy(ctx, queue)
 	if err == nil && now.DuplicateSpan < span {

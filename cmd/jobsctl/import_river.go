@@ -27,8 +27,8 @@ clients. So first point producers to the new store, pause the queues
 (Client.QueuePause), wait until no job runs, and then import. Without the pause, a
 job can run in both stores. Periodic jobs are code in River: write them as schedules.
 
-You can run the command again, after an interruption or for what came since: it
-counts jobs that are here already, or ran here. For that, the queues remember IDs
+You can run the command again, after an interruption or for jobs that came since: it
+only counts jobs that are here already, or ran here. For that, the queues remember IDs
 for --remember (DUPLICATE SPAN of "jobsctl queues policy").`,
 		Example: "  jobsctl import river --from postgres://old/app --dry-run\n" +
 			"  jobsctl import river --from 'postgres://old/app?schema=river' --queue default",

@@ -32,7 +32,7 @@ func viewKey(k inspect.KeyInfo) keyView {
 
 func (a *app) keys() *cobra.Command {
 	return group("keys", "List, pause or resume the keys of a queue, and change their policies", "", a.listKeys(), a.keyPolicy(),
-		a.pauseKeys("pause", "Pause keys: no more of their jobs are claimed, running jobs go on", (*inspect.Inspector).PauseKey),
+		a.pauseKeys("pause", "Pause keys: no more of their jobs are claimed, running jobs continue", (*inspect.Inspector).PauseKey),
 		a.pauseKeys("resume", "Resume paused keys", (*inspect.Inspector).ResumeKey))
 }
 
@@ -42,8 +42,8 @@ func (a *app) listKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls QUEUE [KEY…]",
 		Short: "List the keys of a queue",
-		Long: `List the keys of a queue that have jobs which have not ended, or a policy of their
-own. DEPTH counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
+		Long: `List the keys of a queue that have unfinished jobs, or their own policy. DEPTH
+counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
 active (the limit of running jobs is reached) or rate.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, n
 	case top > 0:
 		keys, all, err := i.TopKeys(ctx, queue, top)
 		if err == nil && !all {
-			fmt.Fprintln(a.err, "jobsctl: the queue has more keys than were looked at; these are of the first 10,000 by name")
+			fmt.Fprintln(a.err, "jobsctl: the queue has more keys than the command examined; these are among the first 10,000 by name")
 		}
 		for _, k := range keys {
 			if err == nil {

@@ -19,8 +19,8 @@ import (
 type column struct {
 	head string
 	shape
-	wide bool // only with -o wide
-	seen bool // only if some row has a value
+	wide bool // shown only with -o wide
+	seen bool // shown only if some row has a value
 }
 
 // cell is a row's value in a column, as text and as a key to sort by.
@@ -112,8 +112,7 @@ const patience = 250 * time.Millisecond
 // early lets the list write rows before the search ends.
 func (l *listing) early(look *search) { l.look, l.begun = look, time.Now() }
 
-// tick writes the rows so far if the search takes long. The end of the list returns its
-// errors.
+// tick writes the rows so far if the search takes long. The method end returns the errors of tick.
 func (l *listing) tick() {
 	if l.look != nil && len(l.rows) > 0 && time.Since(l.begun) >= patience {
 		_ = l.look.Clear()
@@ -141,7 +140,7 @@ func sortNames(columns []column) (names []string) {
 func (a *app) newList(columns []column, sort string) (*listing, error) {
 	l := &listing{app: a, columns: columns, sort: sort}
 	if _, name := l.order(); sort != "" && name < 0 {
-		return nil, &usageError{fmt.Sprintf("--sort %q is no column; use one of %s", sort, strings.Join(sortNames(columns), ", "))}
+		return nil, &usageError{fmt.Sprintf("--sort %q is not a column; use one of %s", sort, strings.Join(sortNames(columns), ", "))}
 	}
 	return l, nil
 }
@@ -300,7 +299,7 @@ func (l *listing) fit(shapes []shape, natural []int, room int) []int {
 	}
 	if len(out) > 0 && !l.saidFit {
 		l.saidFit = true
-		fmt.Fprintln(l.err, ansi.Truncate("-o wide shows also: "+strings.Join(out, ", "), room, "…"))
+		fmt.Fprintln(l.err, ansi.Truncate("-o wide also shows: "+strings.Join(out, ", "), room, "…"))
 	}
 	return widths
 }
@@ -318,8 +317,8 @@ func line(b *strings.Builder, cells []cell, widths []int) {
 	b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
 }
 
-// terminalWidth returns the width of the terminal out, or 0 if out is no terminal or
-// does not say.
+// terminalWidth returns the width of the terminal out, or 0 if out is not a terminal or its width is
+// unknown.
 func terminalWidth(out any) int {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -140,7 +140,7 @@ func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 		}
 	}
 	narrow := strings.Join(seen(t, 60, env, "dlq", "list"), "\n")
-	for _, part := range []string{id, "no user 4", "-o wide shows also: ", "ATTEMPT"} {
+	for _, part := range []string{id, "no user 4", "-o wide also shows: ", "ATTEMPT"} {
 		if !strings.Contains(narrow, part) {
 			t.Errorf("in 60 columns there is no %q:\n%s", part, narrow)
 		}
@@ -175,7 +175,7 @@ func TestListing_TimesAreShortenedFirst(t *testing.T) {
 		everything bool
 	}{{140, long, tiny, true}, {100, tiny, long, true}, {80, tiny, long, false}} {
 		text := strings.Join(seen(t, c.cols, env, "dlq", "list"), "\n")
-		if !c.form.MatchString(text) || c.not.MatchString(text) || strings.Contains(text, "shows also") == c.everything {
+		if !c.form.MatchString(text) || c.not.MatchString(text) || strings.Contains(text, "also shows") == c.everything {
 			t.Errorf("in %d columns the list is\n%s", c.cols, text)
 		}
 	}

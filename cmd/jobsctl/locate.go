@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// locate returns the job with an ID, or with an ID that begins so, in one queue or in
-// all. If the job's ID differs from what was typed, it prints it.
+// locate finds a job by its ID or the beginning of its ID, in one queue or in all. It prints the job's
+// ID if that differs from what was typed.
 func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
 	var queues []string
 	if queue != "" {
@@ -46,7 +46,7 @@ func several(id string, found []broker.Job) string {
 	if found[0].ID == found[1].ID {
 		fmt.Fprintf(&b, "the ID %q is in several queues; choose one with --queue", id)
 	} else {
-		fmt.Fprintf(&b, "the IDs of several jobs begin with %q; give more of the one you mean", id)
+		fmt.Fprintf(&b, "the IDs of several jobs begin with %q; give more characters of the one you mean", id)
 	}
 	for _, j := range found {
 		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", plain(j.ID), plain(j.Queue), plain(j.Type), j.State)

@@ -38,7 +38,7 @@ their IDs, bytes, headers, errors, counts and times. --copy keeps them here too.
 
 Workers can run on both sides. A job that waits to run is held here (state
 waiting), enqueued there, and deleted here. So at any time it can be claimed in
-one queue at most. Running jobs and new jobs are not moved: switch producers to
+at most one queue. Running jobs and new jobs are not moved: switch producers to
 the new store first, and run the command again for the rest.
 
 If the command was killed, run it again: it finishes the move. --undo puts held

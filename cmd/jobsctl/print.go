@@ -50,7 +50,7 @@ func short(s string, runes int) string {
 // saidElsewhere matches the beginning of an error that only repeats the job's state.
 var saidElsewhere = regexp.MustCompile(`^(?:` + jobs.SkipRetry.Error() + `|cancelled|retry after [0-9][0-9a-zµ.]*): `)
 
-// cause returns an error's text for a list, without what the job's state says too.
+// cause returns an error's text for a list, without the part that only repeats the job's state.
 func cause(message string) string {
 	return strings.TrimSuffix(saidElsewhere.ReplaceAllString(message, ""), ": "+jobs.SkipRetry.Error())
 }

@@ -39,7 +39,7 @@ func (a *app) queues() *cobra.Command {
 	ls := a.stats()
 	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, like stats"
 	return group("queues", "List, pause, resume or remove queues, and change their policies", "", ls,
-		a.pause("pause", "Pause queues: no more jobs are claimed, running jobs go on", (*inspect.Inspector).Pause),
+		a.pause("pause", "Pause queues: no more jobs are claimed, running jobs continue", (*inspect.Inspector).Pause),
 		a.pause("resume", "Resume paused queues", (*inspect.Inspector).Resume), a.policy(), a.removeQueue())
 }
 

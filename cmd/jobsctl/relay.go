@@ -27,14 +27,14 @@ func (a *app) relay() *cobra.Command {
 	var r relaying
 	cmd := &cobra.Command{
 		Use:   "relay --queue QUEUE --to URL",
-		Short: "Move jobs to another store as they come: an outbox",
-		Long: `Move jobs to another store as they come: an application enqueues here, in the
+		Short: "Move jobs to another store as they arrive: an outbox",
+		Long: `Move jobs to another store as they arrive: an application enqueues here, in the
 transaction that writes its rows, and its workers take the jobs there. The
 command runs until it is interrupted; then it drains.
 
 Each job arrives once, under its ID. Jobs with the same key arrive in order. Any
 number of relays can run for a queue: one works, and the others stand by. If it
-dies, another one goes on after --lease. No worker may serve the queue here.
+dies, another takes over after --lease. No worker may serve the queue here.
 
 While the other store cannot be reached, or its queue is full, jobs wait here. A job
 that it refuses for good becomes dead here, with the reason; redrive sends it again.
@@ -50,7 +50,7 @@ JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move"
 	flags.StringVar(&r.to, "to", "", "URL or context of the store to move jobs to (default $JOBS_TO, or this store)")
 	flags.StringVar(&r.toQueue, "to-queue", "", "queue to move jobs to (default: the same name)")
 	flags.IntVar(&r.batch, "batch", broker.MaxClaim, "maximum number of jobs in one step")
-	spanFlag(flags, &r.lease, "lease", broker.DefaultLease, "time until another relay goes on, if this one dies")
+	spanFlag(flags, &r.lease, "lease", broker.DefaultLease, "time until another relay takes over, if this one dies")
 	flags.BoolVar(&r.untilEmpty, "until-empty", false, "end when no job is left that could be moved now")
 	return cmd
 }
@@ -65,7 +65,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	case r.to == "" && r.toQueue == "":
 		return &usageError{"give --to or --to-queue"}
 	case r.toQueue != "" && len(r.queues) > 1:
-		return &usageError{"--to-queue goes with one --queue"}
+		return &usageError{"--to-queue can be given with only one --queue"}
 	}
 	from, err := a.broker(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	return errors.Join(err, a.sayRelayed(relays, r.untilEmpty))
 }
 
-// sayRelayed reports how many jobs were moved and refused. With wanted set, which is
-// for --until-empty, refused jobs are an error.
+// sayRelayed reports how many jobs were moved and refused. If wanted is set, which --until-empty does,
+// refused jobs are an error.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 	for _, one := range relays {
 		s := one.Stats()

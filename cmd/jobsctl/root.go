@@ -42,7 +42,7 @@ type app struct {
 	saidSearch bool // the user was told the size of the search
 
 	store broker.Broker
-	place string // the context of the store, if it was given by one
+	place string // the context that selected the store, if any
 }
 
 // run runs the command and returns its exit code.
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, env environment) int {
 		_ = a.store.Close() // all its work is done
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w; what was done before stays", errInterrupted)
+		err = fmt.Errorf("%w; what was done before is not undone", errInterrupted)
 	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobsctl:", text(err))

@@ -182,7 +182,7 @@ func (a *app) schedulePause() *cobra.Command {
 	var by string
 	cmd := a.eachSchedule("pause", "Pause schedules: they do not tick, and count nothing as missed",
 		`Pause schedules: they do not tick. Ticks meanwhile do not count as missed. Jobs of
-earlier ticks go on. A pause stays when a program puts the schedule again.`,
+earlier ticks continue. A pause stays when a program puts the schedule again.`,
 		func(s *schedule.Schedules, ctx context.Context, id string) error {
 			err := s.Pause(ctx, id, cmp.Or(by, a.getenv("USER"), "jobsctl"))
 			if err == nil {
@@ -208,8 +208,8 @@ func (a *app) scheduleResume() *cobra.Command {
 
 func (a *app) scheduleRun() *cobra.Command {
 	return a.eachSchedule("run", "Enqueue one more job of each schedule, at once",
-		`Enqueue one more job of each schedule, at once, even if the schedule is paused, and
-whatever its overlap policy. A server that runs schedules enqueues the jobs. The
+		`Enqueue one more job of each schedule, at once. A pause and the overlap policy are
+ignored. A server that runs schedules enqueues the jobs. The
 command prints their IDs.`,
 		func(s *schedule.Schedules, ctx context.Context, id string) error {
 			job, err := s.RunNow(ctx, id)

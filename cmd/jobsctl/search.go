@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// largeSearch is the number of jobs from which a search announces its size. Smaller
-// ones end before anybody wonders.
+// largeSearch is the number of jobs from which a search announces its size. Smaller searches end before
+// the user wonders what happens.
 const largeSearch = 10_000
 
 // search shows the progress of a search through the jobs of a state.

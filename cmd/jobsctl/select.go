@@ -44,7 +44,7 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 // deadFlags adds the flags of f that select dead jobs.
 func (f *filter) deadFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.reason, "reason", "", "why dead jobs died, such as retries_spent or expired")
-	flags.StringVar(&f.groupID, "group", "", "group of dead jobs, by its ID of \"jobsctl dlq groups\"")
+	flags.StringVar(&f.groupID, "group", "", "group of dead jobs, by its ID in \"jobsctl dlq groups\"")
 }
 
 // byStateAlone reports whether f selects by state alone. Queues count such jobs, so
@@ -95,7 +95,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		return nil, err
 	}
 	if f.reason+f.groupID != "" && f.state != broker.StateDead.String() {
-		return nil, &usageError{"--reason and --group are of dead jobs: give --state dead"}
+		return nil, &usageError{"--reason and --group select dead jobs: give --state dead"}
 	}
 	q := inspect.Query{Type: f.typ, Reason: reason, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if f.state != "" {
@@ -146,7 +146,7 @@ func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {
 	}
 	g, err := i.DeadGroup(ctx, f.groupID, names...)
 	if errors.Is(err, broker.ErrNotFound) {
-		err = fmt.Errorf("%w: no dead job is of the group %s; \"jobsctl dlq groups\" lists the groups", broker.ErrNotFound, plain(f.groupID))
+		err = fmt.Errorf("%w: no dead job belongs to the group %s; \"jobsctl dlq groups\" lists the groups", broker.ErrNotFound, plain(f.groupID))
 	}
 	f.group = &g
 	return err

@@ -39,8 +39,8 @@ func (a *app) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
-		Long: `Count jobs by queue and state. OLDEST is the age of the oldest among the jobs that
-are next in their priority. --json shows this age for each priority. DEAD leaves
+		Long: `Count jobs by queue and state. OLDEST: in each priority, one pending job is next; this is
+the age of the oldest of them. --json shows this age for each priority. DEAD leaves
 out suppressed jobs, which SUPPRESSED counts where there are any.
 
 The other columns cover about the last five minutes: DONE/S is how many jobs

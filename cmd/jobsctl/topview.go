@@ -225,8 +225,8 @@ func (m *top) below() []string {
 
 const topKeys = "↑↓ select  p pause/resume  w workers  a active  s sort: %s%s  / filter  q quit"
 
-// footer returns the last line. The first of these that exists: a question, the filter,
-// an error, a result, the keys.
+// footer returns the last line: the first that exists of a question, the filter, an error, a result, and
+// the keys.
 func (m *top) footer() string {
 	switch {
 	case m.question != nil && m.question.pause:
@@ -247,7 +247,7 @@ func (m *top) footer() string {
 	return faint.Render(fmt.Sprintf(topKeys, orders[m.order].name, reverse))
 }
 
-// since returns how old the shown data is, for when the store does not answer.
+// since says how old the shown data is, for a store that does not answer.
 func (m *top) since() string {
 	if m.seen.IsZero() {
 		return "asking again: "

@@ -64,7 +64,7 @@ func needsVerb(cmd *cobra.Command) {
 		if err := cmd.Help(); err != nil {
 			return err
 		}
-		return &usageError{"give one of its commands"}
+		return &usageError{"give one of these commands"}
 	}
 }
 

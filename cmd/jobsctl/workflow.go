@@ -69,7 +69,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 	}
 	sortFlag(cmd, &sort, workflowColumns)
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
-	cmd.Flags().BoolVar(&o.Nested, "nested", false, "those that are nodes of others, instead of the others")
+	cmd.Flags().BoolVar(&o.Nested, "nested", false, "only workflows that are nodes of another one")
 	return cmd
 }
 
@@ -150,7 +150,7 @@ func (a *app) workflowVerb(name, short, long, done string,
 }
 
 func (a *app) workflowCancel() *cobra.Command {
-	return a.workflowVerb("cancel", "Cancel a workflow", `Cancel a workflow: jobs that run are cancelled, nothing new starts, and
+	return a.workflowVerb("cancel", "Cancel a workflow", `Cancel a workflow: running jobs are cancelled, no more nodes start, and
 compensations run.`, "will be cancelled", func(ctx context.Context, client *jobs.Client, id string) error {
 		if err := a.confirm(ctx, true, "cancel %s", plain(id)); err != nil {
 			return err
@@ -188,7 +188,7 @@ failed, only these run again.`,
 				if err := workflow.Retry(cmd.Context(), client, args[0], args[1:]...); err != nil {
 					return err
 				}
-				a.say("%s goes on.", plain(args[0]))
+				a.say("%s continues.", plain(args[0]))
 				return nil
 			})
 		},
@@ -279,7 +279,7 @@ func (d *drawing) group(nodes []*workflow.NodeInfo, draw func(n *workflow.NodeIn
 	}
 }
 
-// node draws a node behind its branch, and then its successors.
+// node draws a node after its branch, and then its successors below it.
 func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
 	text := fmt.Sprintf("%s %s", sign(n.State), plain(n.Name))
 	pad := max(d.width+4-len([]rune(branch+text)), 1)

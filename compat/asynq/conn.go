@@ -21,11 +21,11 @@ import (
 //
 //	client := asynq.NewClient(asynqcompat.Conn(c))
 //
-// Tasks, options and errors are asynq's own: MaxRetry, Queue, Timeout, Deadline,
-// Unique, ProcessAt, ProcessIn, TaskID and Retention do what they do there. Group is
-// refused, by an error that says so. asynq.ErrDuplicateTask and
-// asynq.ErrTaskIDConflict come as ever; other errors are those of Client.Enqueue as a
-// text, which is what asynq makes of them. Closing the client does not close c.
+// Tasks, options and errors are asynq's own: MaxRetry, Queue, Timeout, Deadline, Unique, ProcessAt,
+// ProcessIn, TaskID and Retention work as in asynq. Group is refused, by an error that says so.
+// asynq.ErrDuplicateTask and asynq.ErrTaskIDConflict are returned as before; other errors have only the
+// text of the error of Client.Enqueue, because asynq keeps only the text. Closing the client does not
+// close c.
 //
 // A task is unique until it is done, dead or cancelled, and for no longer than its
 // option says; asynq holds the key of an archived task for the whole time.
@@ -36,8 +36,7 @@ func Conn(c *jobs.Client) asynq.RedisConnOpt { return conn{c} }
 
 type conn struct{ client *jobs.Client }
 
-// MakeRedisClient returns a client of Redis that reaches none: each command is
-// answered here.
+// MakeRedisClient returns a Redis client that connects to no server: this package answers each command.
 func (c conn) MakeRedisClient() any {
 	r := redis.NewClient(&redis.Options{Addr: "asynqcompat", MaxRetries: -1,
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, errUnserved }})
@@ -45,7 +44,7 @@ func (c conn) MakeRedisClient() any {
 	return r
 }
 
-var errUnserved = errors.New("asynqcompat: Conn serves asynq.Client alone; " +
+var errUnserved = errors.New("asynqcompat: Conn serves only asynq.Client; " +
 	"for servers, schedulers and inspectors use packages jobs, schedule and inspect")
 
 // errGroup refuses what has no equivalent.
@@ -101,7 +100,7 @@ func (h hook) answer(ctx context.Context, cmd redis.Cmder) error {
 func (h hook) ping(ctx context.Context) error {
 	b := h.client.Broker()
 	if b == nil {
-		return nil // a transaction is there as long as it lasts
+		return nil // the client of a transaction has no store to ping
 	}
 	_, err := b.Ping(ctx)
 	return err
@@ -109,7 +108,7 @@ func (h hook) ping(ctx context.Context) error {
 
 // script is a call of one of the scripts with which asynq enqueues. Its keys are
 // [unique key,] task, list; its args are [message, ID or score, …] or, with a unique
-// key, [ID, seconds to hold it, [score,] message, …]. Those for groups have others.
+// key, [ID, seconds to hold it, [score,] message, …]. Scripts for groups have other keys and args.
 type script struct {
 	keys    []string
 	args    []any

@@ -9,7 +9,7 @@
 //	err := server.Run(ctx, asynqcompat.Handler(mux))
 //
 // So a program moves in one step, and its handlers one by one, when there is time.
-// docs/moving-from-asynq.md of the module jobs has the steps, and what each name is there.
+// docs/moving-from-asynq.md of the module jobs has the steps, and the name here for each name of asynq.
 //
 // # What handlers see
 //
@@ -23,8 +23,7 @@
 // # What errors mean
 //
 // As in asynq: nil completes the task. asynq.SkipRetry makes it dead (archived) at
-// once. asynq.RevokeTask ends it, as cancelled. Another error, or a panic, is retried
-// until the task's MaxRetry is spent; then it is dead. A mux without a handler for the
-// type does not use up retries: the job waits up to a day for a server that has one
-// (jobs.Config.UnknownTypeLimit).
+// once. asynq.RevokeTask cancels it. Another error, or a panic, is retried until the task's MaxRetry is
+// spent; then it is dead. A mux without a handler for the type does not use up retries: the job waits up
+// to a day for a server that has one (jobs.Config.UnknownTypeLimit).
 package asynqcompat

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// Handler makes a handler of asynq, such as a *asynq.ServeMux, one for a jobs.Server.
+// Handler turns a handler of asynq, such as a *asynq.ServeMux, into a handler for a jobs.Server.
 func Handler(h asynq.Handler) jobs.Handler {
 	if h == nil {
 		panic("asynqcompat: Handler(nil)")
@@ -26,7 +26,7 @@ func task(typ string, payload []byte, headers map[string]string) *asynq.Task {
 	return asynq.NewTaskWithHeaders(typ, payload, headers)
 }
 
-// outcome is the error with which a job ends as the task would.
+// outcome returns the error with which a job ends as the task would in asynq.
 func outcome(err error) error {
 	switch {
 	case err == nil:
@@ -41,14 +41,14 @@ func outcome(err error) error {
 	return err
 }
 
-// meaning is an error of asynq's that means one of ours.
+// meaning is an error of asynq and the error of package jobs that means the same.
 type meaning struct{ err, means error }
 
 func (m *meaning) Error() string   { return m.err.Error() }
 func (m *meaning) Unwrap() []error { return []error{m.means, m.err} }
 
-// RetryPolicy makes a function of asynq, such as asynq.DefaultRetryDelayFunc, a retry
-// policy for jobs.Config.RetryPolicy. It gets a task with type, payload and headers.
+// RetryPolicy turns a function of asynq, such as asynq.DefaultRetryDelayFunc, into a retry policy for
+// jobs.Config.RetryPolicy. The function gets a task with type, payload and headers.
 func RetryPolicy(f asynq.RetryDelayFunc) jobs.RetryFunc {
 	return func(attempt int, err error, job *jobs.Job) time.Duration {
 		return f(attempt, err, task(job.Type(), job.Payload(), job.Headers()))
@@ -88,10 +88,9 @@ func GetQueueName(ctx context.Context) (name string, ok bool) {
 	return asynq.GetQueueName(ctx)
 }
 
-// ResultWriter is task.ResultWriter() for handlers under either server. As there, a
-// write replaces what was written before. The result is stored when the handler
-// returns nil, and not, as in asynq, at once. It is kept as long as the task's
-// retention says. Outside of a handler it is nil.
+// ResultWriter is task.ResultWriter() for handlers under either server. As in asynq, a write replaces
+// what was written before. The result is stored when the handler returns nil; asynq stores it at once.
+// It is kept as long as the task's retention says. Outside of a handler, ResultWriter returns nil.
 func ResultWriter(ctx context.Context, task *asynq.Task) io.Writer {
 	if job := jobs.JobFromContext(ctx); job != nil {
 		return resultWriter{job}

@@ -1,7 +1,7 @@
-// Package asynqdata reads what asynq (github.com/hibiken/asynq) keeps in Redis, and
-// says which job of this module each task would be. It writes nothing. The
-// operator's command imports with it, and the module compat/asynq enqueues with it;
-// asynq itself is not compiled in. It is tested with what asynq v0.26 writes.
+// Package asynqdata reads what asynq (github.com/hibiken/asynq) keeps in Redis, and says which job of
+// this module each task becomes. It writes nothing. The operator's command imports with it, and the
+// module compat/asynq enqueues with it; asynq itself is not compiled in. It is tested with what asynq
+// v0.26 writes.
 package asynqdata
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Message is a task as asynq stores it. Times are Unix times and spans are in
-// seconds, as there; zero means none.
+// Message is a task as asynq stores it. Times are Unix times and spans are in seconds, as in asynq; zero
+// means none.
 type Message struct {
 	ID, Queue, Type     string
 	Payload             []byte
@@ -139,12 +139,12 @@ func fields(p []byte, f func(number protowire.Number, v uint64, text []byte) err
 	return nil
 }
 
-// Source is what jobs that were tasks of asynq have as their source.
+// Source is the source of jobs that were tasks of asynq.
 const Source = "asynq"
 
-// NewJob is the job that the task would be, due at once. Its ID and queue are the
-// task's. A deadline without a timeout means no timeout, as in asynq. The unique
-// key, if the task has one, is held until the job is done; see UniqueKey.
+// NewJob returns the job that the task becomes, due at once. Its ID and queue are the task's. A deadline
+// without a timeout means no timeout, as in asynq. The unique key, if the task has one, is held until
+// the job is done; see UniqueKey.
 func (m *Message) NewJob() broker.NewJob {
 	b := broker.Body{Type: m.Type, Payload: m.Payload, Headers: m.Headers, Priority: broker.PriorityNormal,
 		MaxRetries: m.MaxRetry, Timeout: time.Duration(m.Timeout) * time.Second, Retention: time.Duration(m.Retention) * time.Second,
@@ -161,15 +161,15 @@ func (m *Message) NewJob() broker.NewJob {
 	return broker.NewJob{Queue: m.Queue, ID: m.ID, Body: b}
 }
 
-// UniqueKey is the unique key here of a task that has that key in asynq. Both are
-// of one queue, so the queue's name is left out. A job that was imported and one
-// that is enqueued by the module compat/asynq have the same.
+// UniqueKey returns the unique key here of a task that has the given key in asynq. In both systems a key
+// belongs to one queue, so the queue's name is left out. An imported job gets the same key as a job that
+// the module compat/asynq enqueues.
 func UniqueKey(key string) string {
 	if _, rest, ok := strings.Cut(key, "}:unique:"); ok {
 		key = rest
 	}
 	key = "asynq:" + key
-	if len(key) > broker.MaxNameLen { // of a long type
+	if len(key) > broker.MaxNameLen { // the type is long
 		sum := sha256.Sum256([]byte(key))
 		key = "asynq:" + hex.EncodeToString(sum[:])
 	}

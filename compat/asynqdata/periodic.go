@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
-// Periodic is an entry of a scheduler of asynq: a task that it enqueues at times.
+// Periodic is an entry of a scheduler of asynq: a task that the scheduler enqueues at certain times.
 type Periodic struct {
 	Spec    string // a line of cron, as the scheduler got it
 	Type    string
@@ -26,11 +26,10 @@ type Periodic struct {
 	Options []string // as asynq writes them, such as Queue("low")
 }
 
-// Periodic reads the entries of all schedulers that are alive, each once, although
-// several schedulers have the same. Entries of a scheduler that has ended are gone
-// after some seconds.
+// Periodic reads the entries of all schedulers that are alive, each once, even if several schedulers
+// have the same entry. Entries of a scheduler that has ended are gone after some seconds.
 func (s *Store) Periodic(ctx context.Context) ([]Periodic, error) {
-	keys, err := s.redis.ZRange(ctx, "asynq:schedulers", 0, -1).Result() // of those that ended, the lists expire
+	keys, err := s.redis.ZRange(ctx, "asynq:schedulers", 0, -1).Result() // the lists of schedulers that ended expire
 	if err != nil {
 		return nil, away(err)
 	}
@@ -73,8 +72,8 @@ func parsePeriodic(p []byte) (e Periodic, err error) {
 	return e, err
 }
 
-// ID is the ID of the schedule that the entry will be: the type of its task, and a
-// sum of all that the entry says. Asynq's own IDs change with each start.
+// ID returns the ID of the schedule that the entry becomes: the type of its task, and a hash of all that
+// the entry says. Asynq's own IDs change with each start.
 func (e *Periodic) ID() string {
 	h := sha256.New()
 	for _, part := range append([]string{e.Spec, e.Type, string(e.Payload)}, e.Options...) {
@@ -86,9 +85,9 @@ func (e *Periodic) ID() string {
 	return "asynq:" + e.Type[:min(len(e.Type), 150)] + ":" + hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// Definition is the entry as a schedule. The zone is that of the scheduler
-// (asynq.SchedulerOpts.Location, which asynq does not store), unless the line names
-// one itself. The error is broker.ErrInvalid and says what has no equivalent.
+// Definition returns the entry as a schedule. The zone is that of the scheduler
+// (asynq.SchedulerOpts.Location, which asynq does not store), unless the line names one itself. The
+// error is broker.ErrInvalid and says what has no equivalent.
 func (e *Periodic) Definition(zone string) (schedule.Definition, error) {
 	line := e.Spec
 	for _, prefix := range []string{"CRON_TZ=", "TZ="} {
@@ -115,7 +114,7 @@ func (e *Periodic) Definition(zone string) (schedule.Definition, error) {
 	return d, nil
 }
 
-// uniqueKey is what asynq would name such a task's key, without its queue.
+// uniqueKey returns the unique key that asynq would give such a task, without the queue.
 func uniqueKey(typ string, payload []byte) string {
 	if payload == nil {
 		return typ + ":"
@@ -124,7 +123,7 @@ func uniqueKey(typ string, payload []byte) string {
 	return typ + ":" + hex.EncodeToString(sum[:])
 }
 
-// option is an option of asynq in the words in which a scheduler stores it.
+// option parses an option of asynq, as a scheduler stores it.
 func (e *Periodic) option(text string) ([]jobs.Option, error) {
 	name, value, _ := strings.Cut(strings.TrimSuffix(text, ")"), "(")
 	number, notNumber := strconv.Atoi(value)

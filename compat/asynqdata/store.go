@@ -24,8 +24,8 @@ func NewStore(client redis.UniversalClient) *Store { return &Store{client} }
 type Queue struct {
 	Name                                string
 	Paused                              bool
-	Pending, Scheduled, Retry, Archived int64 // what Tasks reads
-	Active, Aggregating, Completed      int64 // what it does not
+	Pending, Scheduled, Retry, Archived int64 // Tasks reads these
+	Active, Aggregating, Completed      int64 // Tasks does not read these
 }
 
 // Queues describes the named queues, or all, sorted by name. The error is
@@ -81,7 +81,7 @@ func (s *Store) queue(ctx context.Context, name string) (Queue, error) {
 	return q, nil
 }
 
-// Servers is how many servers of asynq are alive.
+// Servers returns how many servers of asynq are alive.
 func (s *Store) Servers(ctx context.Context) (int64, error) {
 	n, err := s.redis.ZCount(ctx, "asynq:servers", strconv.FormatInt(time.Now().Unix(), 10), "+inf").Result()
 	return n, away(err)
@@ -90,11 +90,10 @@ func (s *Store) Servers(ctx context.Context) (int64, error) {
 // page is how many tasks one step reads.
 const page = 500
 
-// Tasks reads the scheduled, retried, pending and archived tasks of a queue as the
-// jobs that they will be: archived ones dead. A task that cannot be read comes with
-// the reason. Pending tasks come in their order. Tasks that a server of asynq moves
-// meanwhile can be missed: read again until nothing is new. After the sequence, err
-// says whether reading ended early.
+// Tasks reads the scheduled, retried, pending and archived tasks of a queue as the jobs that they
+// become: archived tasks become dead jobs. A task that cannot be read comes with the reason. Pending
+// tasks come in their order. Tasks that a server of asynq moves meanwhile can be missed: read again
+// until nothing is new. After the sequence, err says whether reading ended early.
 func (s *Store) Tasks(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error] {
 	return func(yield func(broker.NewJob, error) bool) {
 		for _, set := range []string{"scheduled", "retry"} {
@@ -178,7 +177,7 @@ func (s *Store) read(ctx context.Context, queue, state string, entries []entry, 
 	for i, e := range entries {
 		fields := hashes[i].Val()
 		msg, there := fields[0].(string)
-		if !there || fields[1] != state { // it has gone on, and is found where it is now
+		if !there || fields[1] != state { // it has moved to another list, and is found there
 			continue
 		}
 		m, err := ParseMessage([]byte(msg))
@@ -193,8 +192,8 @@ func (s *Store) read(ctx context.Context, queue, state string, entries []entry, 
 	return true
 }
 
-// restored is the job of a task in a state. Asynq keeps no time of creation; the job
-// has that of its import.
+// restored returns the job of a task in a state. Asynq keeps no creation time, so the job gets the time
+// of its import.
 func (m *Message) restored(state string, at time.Time) broker.NewJob {
 	job := m.NewJob()
 	job.Restore = &broker.Restored{State: broker.StatePending, Head: broker.Head{Failures: m.Retried, Deliveries: m.Retried}}
@@ -215,16 +214,16 @@ func (m *Message) restored(state string, at time.Time) broker.NewJob {
 	}
 	if m.LastFailedAt > 0 {
 		failure := broker.Failure{At: time.Unix(m.LastFailedAt, 0).UTC(), Attempt: max(head.Failures-1, 0), Message: m.LastError}
-		dropped := max(head.Failures-1, 0) // asynq keeps the last one only
+		dropped := max(head.Failures-1, 0) // asynq keeps only the last error
 		head.Errors = broker.ErrorLog{Dropped: dropped}.With(failure, 0)
 	}
 	return job
 }
 
-// key is the name of a key of a queue.
+// key returns the name of a key of a queue.
 func key(queue, name string) string { return "asynq:{" + queue + "}:" + name }
 
-// away says of an error that asynq's Redis could not be read.
+// away adds to an error that asynq's Redis cannot be read.
 func away(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -29,20 +29,20 @@ type Row struct {
 	Tags        []string
 }
 
-// What jobs that were River's have beside what River's have too.
+// The source, and the additional headers, of jobs that come from River.
 const (
 	Source         = "river"
 	TagsHeader     = "river-tags"     // tags, separated by commas
 	MetadataHeader = "river-metadata" // JSON, unless it was empty
 )
 
-// Parked is when a job is due that was pending in River: there it waits until
-// somebody makes it available; here, until somebody reschedules it.
+// Parked is the due time of a job that was pending in River. There it waits until somebody makes it
+// available; here it waits until somebody reschedules it.
 var Parked = time.Date(2190, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// NewJob is the job that the row will be. Its ID is "river-" and River's. It has as
-// many attempts left. The error, broker.ErrMalformed, comes with a job that has
-// nothing but its ID and queue.
+// NewJob returns the job that the row becomes. Its ID is "river-" and River's ID. It has as many
+// attempts left as in River. The error, broker.ErrMalformed, comes with a job that has nothing but its
+// ID and queue.
 func (r *Row) NewJob() (broker.NewJob, error) {
 	job := broker.NewJob{Queue: r.Queue, ID: "river-" + strconv.FormatInt(r.ID, 10)}
 	errors, err := r.errors()
@@ -91,7 +91,7 @@ func (r *Row) headers() map[string]string {
 	return headers
 }
 
-// errors is the history, of which as much is kept as of any job.
+// errors returns the error history, shortened to the length that any job keeps.
 func (r *Row) errors() (log broker.ErrorLog, err error) {
 	if r.Errors == "" {
 		return log, nil

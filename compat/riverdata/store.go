@@ -1,7 +1,7 @@
 // Package riverdata reads what River (github.com/riverqueue/river) keeps in
-// Postgres, and says which job of this module each of its jobs would be. It writes
-// nothing. The operator's command imports with it; River itself is not compiled in.
-// It is tested with the tables of River v0.51.
+// Postgres, and says which job of this module each of its jobs becomes. It writes nothing. The
+// operator's command imports with it; River itself is not compiled in. It is tested with the tables of
+// River v0.51.
 package riverdata
 
 import (
@@ -24,11 +24,11 @@ type Store struct {
 	schema string
 }
 
-// NewStore returns the store behind a pool, which the caller closes. An empty schema
-// means that of the search path.
+// NewStore returns the store behind a pool, which the caller closes. An empty schema means the schema of
+// the search path.
 func NewStore(pool *pgxpool.Pool, schema string) *Store { return &Store{pool, schema} }
 
-// table is a table of River's, quoted.
+// table returns the quoted name of one of River's tables.
 func (s *Store) table(name string) string {
 	if s.schema == "" {
 		return pgx.Identifier{name}.Sanitize()
@@ -41,8 +41,8 @@ type Queue struct {
 	Name   string
 	Paused bool
 
-	Available, Scheduled, Retryable, Discarded, Pending int64 // what Jobs reads
-	Running, Completed, Cancelled                       int64 // what it does not
+	Available, Scheduled, Retryable, Discarded, Pending int64 // Jobs reads these
+	Running, Completed, Cancelled                       int64 // Jobs does not read these
 }
 
 // Queues describes the named queues, or all, sorted by name. The error is
@@ -81,8 +81,7 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]Queue, error) {
 	return queues, nil
 }
 
-// Led reports whether clients of River that work jobs are alive: whether they have a
-// leader.
+// Led reports whether clients of River that run jobs are alive, which is so if they have a leader.
 func (s *Store) Led(ctx context.Context) (led bool, err error) {
 	err = s.pool.QueryRow(ctx, `select exists (select from `+s.table("river_leader")+` where expires_at > now())`).Scan(&led)
 	return led, away(err)
@@ -92,8 +91,8 @@ func (s *Store) Led(ctx context.Context) (led bool, err error) {
 const page = 500
 
 // Jobs reads the available, scheduled, retryable, discarded and pending jobs of a
-// queue, oldest first, as the jobs that they will be. A job that cannot be read comes
-// with the reason. After the sequence, err says whether reading ended early.
+// queue, oldest first, as the jobs that they become. A job that cannot be read comes with the reason.
+// After the sequence, err says whether reading ended early.
 func (s *Store) Jobs(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error] {
 	return func(yield func(broker.NewJob, error) bool) {
 		for last := int64(0); ; {
@@ -124,7 +123,7 @@ func (s *Store) Jobs(ctx context.Context, queue string, err *error) iter.Seq2[br
 	}
 }
 
-// away says of an error that River's tables could not be read.
+// away adds to an error that River's tables cannot be read.
 func away(err error) error {
 	var refused *pgconn.PgError
 	switch {

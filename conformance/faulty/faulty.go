@@ -1,7 +1,7 @@
 // Package faulty wraps a broker in the failures of a network: calls that never
 // arrive, calls that are carried out although their reply is lost or cut short,
-// calls that time out before, while or after the store carries them out, and slow
-// ones. It works over every backend, and in an application's own tests:
+// calls that time out before, while or after the store carries them out, and slow calls. It works with
+// every backend, and in an application's own tests:
 //
 //	b := faulty.Wrap(membroker.New(), faulty.Plan{
 //		{Method: "Settle", Call: 1, Fault: faulty.ReplyLost},
@@ -187,8 +187,8 @@ func cutVerdicts(all *[]broker.Verdict, err error) error {
 	return cutParts(all, err, func(v *broker.Verdict) { v.State, v.Err = broker.StateNone, err })
 }
 
-// cutParts calls lose for the second half of the parts. An answer with fewer than
-// two is lost whole: it returns err for the call.
+// cutParts calls lose for the second half of the parts. An answer with fewer than two parts is lost
+// completely: cutParts returns err for the call.
 func cutParts[P any](parts *[]P, err error, lose func(*P)) error {
 	if len(*parts) < 2 {
 		*parts = nil

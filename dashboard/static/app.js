@@ -10,8 +10,8 @@
 
   // --- Events of the store. A browser opens at most six connections to a host,
   // so one tab listens for all: the one that holds a lock. It passes events to
-  // the others by a channel. Hidden tabs do not take part. Without locks (plain
-  // HTTP from another host) each visible tab listens for itself.
+  // the others through a channel. Hidden tabs do not take part. Without locks (plain HTTP from another
+  // host) each visible tab listens for itself.
   const name = "jobs-dashboard:" + here;
   const channel = window.BroadcastChannel ? new BroadcastChannel(name) : null;
   let source = null, retry = null, wanted = false, abort = null, letGo = null;
@@ -23,7 +23,7 @@
       heard(e.data);
     });
     source.onerror = function () {
-      if (source && source.readyState === EventSource.CLOSED) { // refused: it does not try again by itself
+      if (source && source.readyState === EventSource.CLOSED) { // refused: the browser does not try again by itself
         close();
         retry = setTimeout(open, 2000);
       }
@@ -44,7 +44,7 @@
       if (!wanted) return;
       open();
       return new Promise(function (resolve) { letGo = resolve; });
-    }).catch(function () { /* no longer wanted */ });
+    }).catch(function () { /* leave ended the wait for the lock */ });
   }
   function leave() {
     if (!wanted) return;
@@ -108,12 +108,12 @@
   document.body.addEventListener("htmx:beforeRequest", function (e) {
     if (e.detail.elt === live && (submitted || busy() || document.visibilityState !== "visible")) e.preventDefault();
   });
-  // The answer to a form is a page of its own. A refresh beside it may find that the
-  // queue or job is gone already: that is no error.
+  // The answer to a form is a separate page. A refresh at the same time may find that the queue or job
+  // is gone already: that is not an error.
   let submitted = false;
   document.addEventListener("submit", function (e) { submitted = !e.defaultPrevented; });
   addEventListener("pageshow", function () { submitted = false; });
-  document.body.addEventListener("htmx:beforeSwap", function (e) { // somebody began while it was on its way
+  document.body.addEventListener("htmx:beforeSwap", function (e) { // the user began to decide while the answer was on its way
     if (e.detail.elt !== live) return;
     if (submitted) e.detail.isError = false;
     if (submitted || busy()) e.detail.shouldSwap = false;
@@ -137,7 +137,7 @@
   button.addEventListener("click", function () {
     const next = dark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
-    try { localStorage.setItem("jobs-dashboard-theme", next); } catch (e) { /* for this page only, then */ }
+    try { localStorage.setItem("jobs-dashboard-theme", next); } catch (e) { /* the choice then holds for this page only */ }
     label();
     document.body.dispatchEvent(new CustomEvent("jobs-theme"));
   });

@@ -7,7 +7,7 @@
   if (!place || !window.uPlot) return;
   const from = place.dataset.from, spans = { "1h": 3600, "24h": 86400, "7d": 7 * 86400, "90d": 90 * 86400 };
   const span = spans[place.dataset.span] || 0;
-  const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]]; // not told apart by colour alone
+  const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]]; // lines must not differ by colour alone
   const whole = []; // a queue has no 0.3 jobs
   for (let n = 1; n < 1e12; n *= 10) whole.push(n, 2 * n, 5 * n);
   const rate = function (name) { return function (p) { return p.totals[name] / p.span_seconds; }; };
@@ -82,7 +82,7 @@
     c.restore();
   }
 
-  // The legend shows the newest values unless the pointer is at others.
+  // The legend shows the newest values, or those under the pointer.
   function newestInLegend(plot) {
     if (plot.cursor.left != null && plot.cursor.left >= 0) return;
     let newest = plot.data[0].length - 1; // percentiles come a minute or two later

@@ -49,7 +49,7 @@
       li.setAttribute("role", "option");
       li.setAttribute("aria-selected", String(n === at));
       const text = document.createElement("bdi"), kind = document.createElement("span");
-      text.textContent = item.text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069]/g, "\ufffd"); // others wrote it
+      text.textContent = item.text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069]/g, "\ufffd"); // untrusted text
       kind.className = "sub";
       kind.textContent = item.kind;
       li.append(text, " ", kind);
@@ -71,7 +71,7 @@
     input.value = "";
     search();
     dialog.showModal();
-    if (!queues) fetch("stats").then(function (r) { return r.json(); }).then(function (s) { queues = s.queues; search(); }).catch(function () { /* the pages are there */ });
+    if (!queues) fetch("stats").then(function (r) { return r.json(); }).then(function (s) { queues = s.queues; search(); }).catch(function () { /* the list still has the pages */ });
   }
   document.addEventListener("keydown", function (e) {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) || e.target.isContentEditable;

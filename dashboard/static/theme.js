@@ -4,5 +4,5 @@
   try {
     var theme = localStorage.getItem("jobs-dashboard-theme");
     if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
-  } catch (e) { /* storage is forbidden here: the system's theme it is */ }
+  } catch (e) { /* without access to storage, the page uses the system's theme */ }
 })();

@@ -19,7 +19,7 @@ type Report struct {
 	Year int `json:"year"`
 }
 
-// Totals is its result.
+// Totals is the result of a Report.
 type Totals struct {
 	Orders int `json:"orders"`
 }
@@ -47,8 +47,8 @@ func Handlers() *jobs.ServeMux {
 
 // begin api
 
-// API is the HTTP API. The header Idempotency-Key makes a request that is sent
-// twice one job.
+// API is the HTTP API. If a request is sent twice with the same header Idempotency-Key, it becomes one
+// job.
 func API(client *jobs.Client, b broker.Broker, health http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", health)
@@ -68,7 +68,7 @@ func API(client *jobs.Client, b broker.Broker, health http.Handler) http.Handler
 		case errors.Is(err, jobs.ErrInvalid):
 			http.Error(w, "the Idempotency-Key is too long", http.StatusBadRequest)
 			return
-		case err != nil: // the store is away, or nobody knows: the client sends it again
+		case err != nil: // the store is unavailable, or its answer was lost: the client sends the request again
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 			return
 		}

@@ -43,7 +43,7 @@ func Open(ctx context.Context, file string) (*Broker, error) {
 }
 
 // Close saves the jobs. Stop servers and clients first: a running job cannot be saved,
-// so Close fails. Then nothing is lost, and Close can be called again.
+// so Close fails. In that case nothing is lost, and Close can be called again.
 func (b *Broker) Close() error {
 	f, err := os.CreateTemp(filepath.Dir(b.file), ".save-*")
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *Broker) save(ctx context.Context, w io.Writer) error {
 			continue
 		}
 		if n := q.Counts[broker.StateActive] + q.Counts[broker.StateWaiting]; n > 0 {
-			return fmt.Errorf("%d jobs of queue %q run, or wait for one that does; shut servers down before", n, q.Name)
+			return fmt.Errorf("%d jobs of queue %q are running, or wait for a running job; shut the servers down first", n, q.Name)
 		}
 		for _, state := range states {
 			report, err := i.Select(inspect.Query{Queue: q.Name, State: state, Suppressed: true}).Export(ctx, w)

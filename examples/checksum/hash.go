@@ -45,7 +45,7 @@ func hashFile(ctx context.Context, job *jobs.Job) error {
 	return err
 }
 
-var errNotRegular = errors.New("is no regular file any more")
+var errNotRegular = errors.New("is no longer a regular file")
 
 func sum(ctx context.Context, path string) (r result, err error) {
 	// The file may have become a pipe since, and opening a pipe waits for a writer.

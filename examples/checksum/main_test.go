@@ -266,7 +266,7 @@ func TestMain_AFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
 		t.Errorf("the error is %v, want one that counts 2 files", err)
 	}
 	compare(t, out.String(), sha256sum(t, dir))
-	for _, want := range []string{`a/a": no such file or directory`, `b/a": is no regular file any more`, "2 failed"} {
+	for _, want := range []string{`a/a": no such file or directory`, `b/a": is no longer a regular file`, "2 failed"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the standard error does not say %q:\n%s", want, log.String())
 		}

@@ -27,8 +27,8 @@ type Mail struct {
 var SendMail = jobs.Define[Mail]("mail:send",
 	jobs.WithQueue(queue), jobs.WithTimeout(time.Minute), jobs.WithMaxRetries(12))
 
-// Send enqueues a mail. The same mail is not enqueued twice while the first one
-// waits: somebody has pressed the button twice.
+// Send enqueues a mail. While a mail waits, the same mail is not enqueued again, for example because
+// somebody pressed the button twice.
 func Send(ctx context.Context, client *jobs.Client, m Mail) error {
 	_, err := SendMail.Enqueue(ctx, client, m, jobs.WithUniqueUntilDone(time.Hour), jobs.WithDeadline(time.Now().Add(24*time.Hour)))
 	if errors.Is(err, jobs.ErrDuplicate) {
@@ -53,8 +53,8 @@ func deliver(ctx context.Context, s Sender, m Mail, key string) error {
 	reply, ok := errors.AsType[*textproto.Error](err)
 	switch {
 	case !ok:
-		return err // nil, or a connection that broke: it is tried again
-	case reply.Code == 421 || reply.Code == 450: // busy, or greylisted: they say to come again later
+		return err // nil, or a broken connection, after which the job is retried
+	case reply.Code == 421 || reply.Code == 450: // busy, or greylisted: the server asks to try again later
 		return jobs.RetryAfter(5*time.Minute, err)
 	case reply.Code >= 500: // there is no such mailbox, and there will be none
 		return fmt.Errorf("%w: %w", jobs.SkipRetry, err)

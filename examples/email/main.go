@@ -6,7 +6,7 @@
 //	email try                both, in memory: it needs no server
 //
 // JOBS_BROKER is the URL of the store (redis://…, postgres://…), SMTP_ADDR the address
-// of the mail server. Without the latter mails are printed.
+// of the mail server. Without SMTP_ADDR, mails are printed.
 package main
 
 import (

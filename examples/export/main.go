@@ -46,9 +46,8 @@ func run(ctx context.Context, args []string) error {
 // begin export
 
 // Export moves the dead jobs of a queue into objects, each with some hundreds of
-// jobs. A job is deleted when its object is stored. After an error it can be
-// called again: what was not deleted may then be in two objects, and is imported
-// once, by its ID.
+// jobs. A job is deleted when its object is stored. After an error, call it again: a job that was not
+// deleted may then be in two objects, but is imported once, by its ID.
 func Export(ctx context.Context, i *inspect.Inspector, queue string, put func(ctx context.Context, name string, data []byte) error) (
 	inspect.Report, error) {
 	var page bytes.Buffer // any io.Writer does; this one becomes an object at each flush

@@ -30,7 +30,7 @@ const (
 func resize(data []byte, file string) (Thumbnail, error) {
 	header, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
-		return Thumbnail{}, fmt.Errorf("%w: this is no picture: %v", jobs.SkipRetry, err)
+		return Thumbnail{}, fmt.Errorf("%w: this is not a picture: %v", jobs.SkipRetry, err)
 	}
 	if header.Width*header.Height > maxPixels {
 		return Thumbnail{}, fmt.Errorf("%w: %d by %d pixels are too many", jobs.SkipRetry, header.Width, header.Height)

@@ -25,8 +25,8 @@ func TenantOf(ctx context.Context) string {
 
 // begin enqueue
 
-// Tenant makes the tenant of the request the key of each job that has none. So
-// no caller can forget it, and tenants take turns.
+// Tenant makes the tenant of the request the key of each job that has none. So no caller can forget the
+// key, and tenants take turns.
 func Tenant() jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
@@ -44,13 +44,13 @@ func Tenant() jobs.EnqueueMiddleware {
 
 // begin handle
 
-// Audit logs who had what done, and how it ended, and gives the handler the
-// tenant's context back.
+// Audit logs the tenant and the type of each job and how its run ended. It gives the handler a context
+// with the tenant.
 func Audit(log *slog.Logger) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
 			began, err := time.Now(), error(&jobs.PanicError{Value: "the handler did not return"})
-			defer func() { // also after a panic, which goes on
+			defer func() { // also after a panic, which continues
 				e := jobs.EndingOf(ctx, job, err)
 				log.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("tenant", job.PartitionKey()), slog.String("type", job.Type()),
 					slog.String("id", job.ID()), slog.String("outcome", e.Outcome), slog.Duration("took", time.Since(began)))

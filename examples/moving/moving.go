@@ -36,7 +36,7 @@ var (
 
 // begin enqueue
 
-// SignUp enqueues what follows when somebody signs up.
+// SignUp enqueues the jobs for a user who signs up.
 func SignUp(ctx context.Context, to jobs.Enqueuer, userID int) error {
 	m := Mail{UserID: userID}
 	if _, err := Welcome.Enqueue(ctx, to, m, jobs.WithUniqueUntilDone(time.Hour)); err != nil && !errors.Is(err, jobs.ErrDuplicate) {
@@ -57,7 +57,7 @@ type App struct {
 
 // begin handlers
 
-// Handlers are those of all types.
+// Handlers returns the handlers of all types.
 func (a *App) Handlers() jobs.Handler {
 	mux := jobs.NewServeMux()
 	mux.Use(timed)
@@ -66,7 +66,7 @@ func (a *App) Handlers() jobs.Handler {
 		if errors.Is(err, errNoUser) {
 			return fmt.Errorf("%w: %w", jobs.SkipRetry, err)
 		}
-		return err // an error is tried again, nil is the end
+		return err // after an error the job is retried, after nil it is completed
 	})
 	jobs.Handle(mux, Remind, func(ctx context.Context, m Mail, job *jobs.Job) error {
 		return a.Send(ctx, m.UserID, "remember us")
@@ -116,7 +116,8 @@ func run(ctx context.Context, brokerURL string, app *App) error {
 	return server.Run(ctx, app.Handlers()) // until SIGTERM, or the end of ctx
 }
 
-// Config is the server's. Any number of servers can have it: the report is made once.
+// Config returns the configuration of a server. Any number of servers can use it: the report is made
+// once.
 func Config(client *jobs.Client) jobs.Config {
 	nightly := schedule.Define("nightly-report", schedule.Cron("30 3 * * *", "Europe/Berlin"), Report, struct{}{})
 	return jobs.Config{

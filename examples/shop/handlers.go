@@ -28,7 +28,7 @@ func (s *Shop) Handlers() *jobs.ServeMux {
 func (s *Shop) sendReceipt(ctx context.Context, r Receipt, _ *jobs.Job) error {
 	o, err := s.Orders.Get(ctx, r.Order)
 	if errors.Is(err, errNoOrder) {
-		return jobs.Cancel(err) // there is nothing to do, and nothing to look at
+		return jobs.Cancel(err) // there is nothing to do, and no error to look at
 	}
 	if err != nil {
 		return err // it is tried again
@@ -45,8 +45,8 @@ func (s *Shop) bookParcel(ctx context.Context, p Parcel, _ *jobs.Job) error {
 
 // begin thumbnails
 
-// makeThumbnails makes a thumbnail of each picture. It says how far it is, and
-// goes on from there after a crash.
+// makeThumbnails makes a thumbnail of each picture. It reports its progress, and continues from there
+// after a crash.
 func (s *Shop) makeThumbnails(ctx context.Context, t Thumbnails, job *jobs.Job) error {
 	o, err := s.Orders.Get(ctx, t.Order)
 	if err != nil {

@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer) error {
 
 // begin config
 
-// Config is the server's. Mail has most of the slots when all queues have work.
+// Config returns the server's configuration. Mail gets most of the slots when all queues have work.
 func (s *Shop) Config(b broker.Broker) jobs.Config {
 	return jobs.Config{
 		Concurrency: 10,

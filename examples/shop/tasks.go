@@ -8,7 +8,7 @@ import (
 
 // begin tasks
 
-// The queues. What is slow, or limited, does not stand in front of what is quick.
+// The queues. Slow or limited jobs do not stand in front of quick ones.
 const (
 	queueMail     = "mail"
 	queuePictures = "pictures" // fair: each customer is a key
@@ -25,7 +25,7 @@ type Thumbnails struct{ Order string }
 // Parcel asks for an order to be picked up.
 type Parcel struct{ Order string }
 
-// The tasks, with what holds for each of them wherever it is enqueued.
+// The tasks, with the options that apply wherever they are enqueued.
 var (
 	SendReceipt = jobs.Define[Receipt]("receipt:send",
 		jobs.WithQueue(queueMail), jobs.WithMaxRetries(8), jobs.WithTimeout(time.Minute))

@@ -15,7 +15,7 @@ import (
 // Receipt asks for the mail about an order.
 type Receipt struct{ Order string }
 
-// SendReceipt is the task of that mail.
+// SendReceipt is the task that sends the receipt.
 var SendReceipt = jobs.Define[Receipt]("order:receipt")
 
 // Shop takes orders.

@@ -42,7 +42,7 @@ var tlsPolicies = map[string]smtp.TLSPolicy{
 func newMailer(s settings) (*mailer, error) {
 	from, err := mail.ParseAddress(s.SMTPFrom)
 	if err != nil {
-		return nil, errors.New("SMTP_FROM is no address; write jobs@example.com")
+		return nil, errors.New("SMTP_FROM is not an address; write it like jobs@example.com")
 	}
 	policy, ok := tlsPolicies[s.SMTPTLS]
 	if !ok {

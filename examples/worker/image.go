@@ -81,10 +81,10 @@ func (r *resizer) read(name string) (image.Image, error) {
 	defer f.Close()
 	header, _, err := image.DecodeConfig(f)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the source is no image that can be read: %v", jobs.SkipRetry, err)
+		return nil, fmt.Errorf("%w: the source is not an image that can be read: %v", jobs.SkipRetry, err)
 	}
 	if int64(header.Width)*int64(header.Height) > maxPixels {
-		return nil, fmt.Errorf("%w: the source has %d by %d pixels, %d in all is the most", jobs.SkipRetry, header.Width, header.Height,
+		return nil, fmt.Errorf("%w: the source has %d by %d pixels, the limit is %d in all", jobs.SkipRetry, header.Width, header.Height,
 			maxPixels)
 	}
 	if _, err := f.Seek(0, 0); err != nil {

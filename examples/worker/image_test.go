@@ -104,14 +104,14 @@ func bomb(t *testing.T) []byte {
 func TestImage_WhatCanNeverBeResizedIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	whole := picture(t, 100, 100)
-	_, r := images(t, map[string][]byte{"text.png": []byte("no image"), "half.png": whole[:len(whole)/2], "bomb.png": bomb(t),
+	_, r := images(t, map[string][]byte{"text.png": []byte("not an image"), "half.png": whole[:len(whole)/2], "bomb.png": bomb(t),
 		"good.png": whole})
 	for _, c := range []struct {
 		name string
 		task Resize
 		says string
 	}{
-		{"no image", Resize{"text.png", "out.png", 10, 10}, "no image"},
+		{"not an image", Resize{"text.png", "out.png", 10, 10}, "not an image"},
 		{"half an image", Resize{"half.png", "out.png", 10, 10}, "broken"},
 		{"an image that would fill the memory", Resize{"bomb.png", "out.png", 10, 10}, "100000 by 100000 pixels"},
 		{"another format", Resize{"good.png", "out.tiff", 10, 10}, ".png"},

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// settings are the environment variables besides those of jobs.ConfigFromEnv. If the
-// variable of a type of task is unset, the worker does not handle it.
+// settings are the environment variables besides those of jobs.ConfigFromEnv. The worker does not handle
+// a type of task whose variable is unset.
 type settings struct {
 	// Listen is the address of probes, stats and metrics. They reveal names of queues and
 	// hosts, so by default only this machine can reach them.
@@ -23,7 +23,7 @@ type settings struct {
 	SMTPFrom     string `env:"SMTP_FROM"`                       // the sender's address
 	SMTPUsername string `env:"SMTP_USERNAME"`                   // empty: no authentication
 	SMTPPassword string `env:"SMTP_PASSWORD"`                   //
-	SMTPTLS      string `env:"SMTP_TLS" envDefault:"mandatory"` // by STARTTLS; or opportunistic, or none
+	SMTPTLS      string `env:"SMTP_TLS" envDefault:"mandatory"` // mandatory (by STARTTLS), opportunistic or none
 
 	// ImageDir is the directory of images for image:resize, which cannot reach files
 	// outside of it.

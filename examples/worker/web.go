@@ -18,7 +18,7 @@ func serve(address string, h http.Handler) (*http.Server, error) {
 	slog.Info("worker: serving probes and metrics", "address", l.Addr().String())
 	go func() {
 		if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("worker: probes and metrics are served no more", "error", err)
+			slog.Error("worker: probes and metrics are no longer served", "error", err)
 		}
 	}()
 	return web, nil

@@ -24,11 +24,11 @@ type LoggingConfig struct {
 	Level func(e jobs.Ending) slog.Level
 
 	// Attrs adds attributes to a line: the only way for a payload to get into the
-	// log. It is not called for lines that nobody wants. It may be nil.
+	// log. It is not called for lines that Logger does not write. It may be nil.
 	Attrs func(ctx context.Context, job *jobs.Job) []slog.Attr
 
-	// ErrorText is what is logged of an error, for an application whose errors
-	// may hold secrets. Nil means its message. At most 4 KiB are logged of it.
+	// ErrorText returns the text to log for an error; set it if errors may hold secrets. Nil means the
+	// error's message. At most 4 KiB of the text are logged.
 	ErrorText func(err error) string
 }
 
@@ -87,8 +87,7 @@ func Logging(cfg LoggingConfig) jobs.Middleware {
 	}
 }
 
-// guard protects runs from the application's callbacks: a run must not fail
-// because of a line of the log.
+// guard protects runs from the application's callbacks: a run must not fail because of a log line.
 func (cfg *LoggingConfig) guard() {
 	told := &guard.Callbacks{Log: cfg.Logger}
 	level, attrs, text := cfg.Level, cfg.Attrs, cfg.ErrorText
@@ -127,8 +126,8 @@ func (cfg *LoggingConfig) begin(ctx context.Context, job *jobs.Job) {
 	}
 }
 
-// loseLine, when deferred, drops a line whose logger panics. Unlike the callbacks,
-// the logger has no goroutine of its own, since there is a line for each job.
+// loseLine, when deferred, drops a line whose logger panics. Unlike the callbacks, the logger does not
+// run in its own goroutine, since there is a line for each job.
 func loseLine() { _ = recover() }
 
 // end logs the end of a run.

@@ -18,8 +18,7 @@ import (
 // scope names this package to OpenTelemetry.
 const scope = "github.com/seed81422ce9/jobs/middleware"
 
-// MetricsConfig configures Metrics. The zero value works, without what only a
-// broker can tell.
+// MetricsConfig configures Metrics. The zero value works, but leaves out what only a broker knows.
 type MetricsConfig struct {
 	// Broker is the store. Each collection asks it once for the depths and ages
 	// of its queues, whatever the number of jobs. Nil leaves out the metrics
@@ -31,19 +30,19 @@ type MetricsConfig struct {
 	MeterProvider metric.MeterProvider
 
 	// Queues names the queues whose depths and ages are reported. Nil means all
-	// that the store has. Those of the framework itself (broker.Reserved) have
-	// metrics of their own; name them, too: schedule.Queue, for example.
+	// that the store has. The queues of the framework itself (broker.Reserved) have their own metrics.
+	// If you set Queues, name these queues too, such as schedule.Queue.
 	Queues []string
 
 	// Schedules, if set, is the schedule.Schedules whose extension the servers of
-	// this process have. It tells how many schedules are missing.
+	// this process have. It reports how many schedules are missing.
 	Schedules interface{ Missing() int }
 
 	// Keys is how many values the label key may have, which is the tenant or
 	// partition key of a job; the keys of further tenants are called "other".
 	// Zero means that there is no such label. Each value multiplies the number
 	// of series. Values that were not used for a day or two make room for others;
-	// what was counted under them goes on being reported.
+	// what was counted under them is still reported.
 	Keys int
 
 	// Messaging adds the metrics of OpenTelemetry's conventions for messaging

@@ -54,8 +54,8 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	return nil
 }
 
-// observeExtension reports a queue of the framework. Its jobs run again and again,
-// so that their age means nothing; what matters is how long one has been due.
+// observeExtension reports a queue of the framework. Its jobs run again and again, so their age means
+// nothing; what matters is how long a job has been due.
 func (m *Metrics) observeExtension(o metric.Observer, q *broker.QueueInfo, now time.Time) {
 	queue := attribute.String(labelQueue, q.Name)
 	for _, state := range broker.States() {
@@ -102,7 +102,7 @@ var agedStates = []broker.State{broker.StatePending, broker.StateScheduled, brok
 // depth of dead jobs leaves them out, since they wait for no decision.
 const stateSuppressed = "suppressed"
 
-// shownQueue holds what is reported of one queue, or of all queues beyond the bound.
+// shownQueue holds what is reported about one queue, or about all queues beyond the bound together.
 type shownQueue struct {
 	counts     map[broker.State]int64
 	suppressed int64 // dead jobs that counts leaves out

@@ -88,7 +88,7 @@ var metricTable = []Metric{
 		"Jobs moved to the dead-letter queue: reason is retries_spent, skip_retry, crashes_spent, expired, unknown_type or undecodable."},
 	{"jobs_outcomes_total", "jobs.outcomes", "{job}", Counter, ofOutcome, false,
 		"Leases that ended, by outcome: completed, retried, dead, expired (dead because its deadline passed), crashed (a server " +
-			"died while it held the job, also if that made the job dead), cancelled, snoozed, released (not run, or given back in a " +
+			"died while it held the job, even if that made the job dead), cancelled, snoozed, released (not run, or given back in a " +
 			"drain), lease_lost (the outcome came too late: another server has the job). Each lease that this server settled counts once."},
 	{"jobs_reclaimed_total", "jobs.reclaimed", "{job}", Counter, ofJob, false,
 		"Jobs that this server reclaimed from servers that died."},
@@ -155,14 +155,14 @@ var metricTable = []Metric{
 	// Relays of this process.
 	{"jobs_relay_active", "jobs.relay.active", "{relay}", Gauge, []string{labelQueue}, false,
 		"1 while this process moves the jobs of the queue to another store, 0 while its relay stands by. The sum over processes is 1, " +
-			"or 0 when nobody does."},
+			"or 0 when no relay does."},
 	{"jobs_relayed_total", "jobs.relayed", "{job}", Counter, []string{labelQueue}, false,
 		"Jobs that relays of this process have moved from the queue to another store."},
 	{"jobs_relay_refused_total", "jobs.relay.refused", "{job}", Counter, []string{labelQueue, labelReason}, false,
 		"Jobs that the target of a relay refused for good, and that are dead in the queue: reason is relay_id_taken, " +
 			"relay_unique_key_held, relay_invalid or relay_unreadable."},
 	{"jobs_relay_lag_seconds", "jobs.relay.lag", "s", Gauge, []string{labelQueue}, false,
-		"Age of the oldest job that the relay of this process has in hand, since its creation; that of a delayed job contains the delay. " +
+		"Age, since its creation, of the oldest job that the relay of this process holds; for a delayed job this includes the delay. " +
 			"Zero without one, and while the relay stands by."},
 
 	// State that all servers see alike.

@@ -15,14 +15,13 @@ import (
 // other is the value of a label that stands for all values beyond its bound.
 const other = "other"
 
-// maxSeries bounds the combinations of labels of jobs. Beyond it, new ones are
-// counted under other types and keys.
+// maxSeries bounds the combinations of labels of jobs. Beyond it, new combinations are counted with
+// other as their type and key.
 const maxSeries = 1000
 
 // labelIdle is the least time between two sweeps, which happen when a bound has no
-// room for a new label value. A sweep forgets the values that were not used since
-// the one before. The meter provider keeps the series of forgotten values, so
-// sweeps must be rare.
+// room for a new label value. A sweep forgets the values that were not used since the sweep before it.
+// The meter provider keeps the series of forgotten values, so sweeps must be rare.
 const labelIdle = 24 * time.Hour
 
 // maxClasses bounds the classes of errors, since the application chooses them.

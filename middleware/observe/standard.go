@@ -16,8 +16,8 @@ type StandardConfig struct {
 	Logging LoggingConfig
 	Retry   middleware.RetryConfig
 
-	// Timeout bounds handlers. With a Soft of zero there is no Timeout in the
-	// chain: runs end by the server's and their own.
+	// Timeout bounds handlers. If Soft is zero, there is no Timeout in the chain; then only the timeouts
+	// of the server and of the job apply.
 	Timeout middleware.TimeoutConfig
 }
 

@@ -30,8 +30,8 @@ type TracingConfig struct {
 	// Links has each run begin a trace of its own (or continue that of a span in
 	// the context given to Server.Run), with a link to the producer's span. By
 	// default a run continues the producer's trace, as a child of the span that
-	// created the job, so that a job's whole life is one trace. Links suits jobs
-	// that run days later or by the thousand, whose one trace nobody could read.
+	// created the job, so that a job's whole life is one trace. Links suits jobs that run days later or
+	// by the thousand: nobody could read such a trace.
 	Links bool
 
 	// NoCreateSpans leaves out the span for each job of an EnqueueMany: all of
@@ -131,8 +131,8 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 	}
 	j := job.Record()
 	ending := jobs.EndingOf(ctx, job, err)
-	// With the attributes of its kind the usual run has 8. A ninth would cost the SDK
-	// a sixth more time for the span, since it then finds duplicates with a map.
+	// With the attributes of its kind the usual run has 8. With a ninth, the SDK would need a sixth more
+	// time for the span, since it then finds duplicates with a map.
 	span.SetAttributes(t.runs.of(j.Worker, ending.Outcome)...)
 	attributes := describeJob(j.ID, &j.Body)
 	if j.Failures > 0 {
@@ -278,8 +278,8 @@ func sent(span trace.Span, o *jobs.Outgoing) {
 
 // Hooks makes spans of servers' calls to the store: "receive" for each claim and
 // reclaim that returned jobs or failed, "settle" for each attempt to settle. A
-// call is about many jobs, so its span is in a trace of its own and links to the
-// spans that created the jobs.
+// call is about many jobs, so its span is in a separate trace and links to the spans that created the
+// jobs.
 func (t *Tracing) Hooks() jobs.Hooks {
 	return jobs.Hooks{
 		Claim:   func(e jobs.ClaimEvent) { t.received(e.Jobs, e.Took, e.Err) },

@@ -17,8 +17,8 @@ import (
 const maxContextBytes = 8192
 
 // outgoing writes the context of a trace to the headers of a new job. It leaves
-// out a header that is too long, does not fit beside the job's own headers, or is
-// one of those already.
+// out a header that is too long, does not fit beside the job's own headers, or which the job already
+// has.
 type outgoing struct{ o *jobs.Outgoing }
 
 func (c outgoing) Get(key string) string { return incoming(c.o.Body.Headers).Get(key) }

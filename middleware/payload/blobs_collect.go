@@ -24,7 +24,7 @@ const DefaultBlobGrace = 24 * time.Hour
 type CollectedBlobs struct {
 	Old     int // blobs older than the grace
 	Deleted int // of Old: deleted, since their job no longer exists
-	Strange int // of Old: kept, since their key names no queue that the broker knows
+	Strange int // of Old: kept, since the broker does not know the queue that their key names
 }
 
 const (

@@ -16,10 +16,9 @@ type CompressConfig struct {
 	// MinSize is the size from which payloads are compressed, in bytes. Zero
 	// means 1 KiB.
 	MinSize int
-	// MaxSize is the largest payload in plain, in bytes: a larger one is
-	// refused by Enqueue, and one that would become larger when it is
-	// decompressed is dead. It bounds the memory of one
-	// decompression. Zero means 16 MiB. Processes that share queues should agree.
+	// MaxSize is the size of the largest uncompressed payload, in bytes: Enqueue refuses a larger one,
+	// and a job whose payload would become larger when it is decompressed is dead. It bounds the memory
+	// of one decompression. Zero means 16 MiB. Processes that share queues should agree.
 	MaxSize int
 }
 

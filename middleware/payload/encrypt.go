@@ -16,16 +16,16 @@ import (
 // EncryptConfig configures Encrypt. Keys is required.
 type EncryptConfig struct {
 	Keys *Keyring
-	// AllowPlain lets handlers see payloads that are not encrypted: while
-	// encryption is being introduced. Otherwise such a job is dead, since
-	// whoever can write to the store could have put it there.
+	// AllowPlain lets handlers see payloads that are not encrypted: set it while encryption is being
+	// introduced. Without it such a job is dead, since whoever can write to the store could have put it
+	// there.
 	AllowPlain bool
 	// UniqueKeyID is the ID of the key in the keyring that hashes the unique
 	// keys of jobs that have none of their own; see jobs.DerivedKeyPrefix. Empty
 	// means the current key: after it changes, a job is not recognised as the
-	// duplicate of one that was enqueued before. Name a key, the same at all
-	// producers, to have unique keys outlast changes of the current one; while
-	// the keyring lacks it, such jobs are refused (ErrUnknownKey).
+	// duplicate of one that was enqueued before. To keep unique keys the same when the current key
+	// changes, name a key, the same at all producers. While the keyring lacks it, such jobs are refused
+	// (ErrUnknownKey).
 	UniqueKeyID string
 }
 
@@ -37,8 +37,8 @@ const (
 // Encrypt is the codec that encrypts payloads with AES-256-GCM. Access to the
 // store, its backups or the operator's tools does not suffice to read or forge
 // them. A payload is bound to the task's type, so that it cannot be used for a
-// task of another type. Encrypt does not prevent that a whole job is copied and
-// stored a second time.
+// task of another type. Encrypt does not prevent anybody from copying a whole job and storing it a
+// second time.
 //
 // Only payloads are encrypted. Types, headers, results, error messages and the
 // keys that the application chooses (of tenants, idempotency and uniqueness)

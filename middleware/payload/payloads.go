@@ -19,14 +19,13 @@ import (
 // logged.
 type Codec interface {
 	// EncodePayload may replace job.Body.Payload, but must not change its bytes.
-	// It must set a header of its own if it has encoded the payload, and remove
-	// that header if not, since a job can come with the headers of another one. If
-	// it returns an error, the job is refused and not stored.
+	// It must set its own header if it has encoded the payload, and remove that header if not, since a
+	// job can come with the headers of another job. If it returns an error, the job is refused and not
+	// stored.
 	EncodePayload(ctx context.Context, job *broker.NewJob) error
 
-	// DecodePayload returns the payload that EncodePayload was given. It must
-	// be prepared for any payload and any headers, and bound its use of memory.
-	// Its error ends the run as a handler's error does.
+	// DecodePayload returns the payload that EncodePayload was given. It must accept any payload and any
+	// headers, and bound its use of memory. Its error ends the run as a handler's error does.
 	DecodePayload(ctx context.Context, job *jobs.Job) ([]byte, error)
 }
 

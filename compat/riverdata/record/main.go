@@ -1,6 +1,6 @@
-// Record has River fill an empty schema, and writes what is in it then to the
-// standard output, as SQL: the tables, with the columns and the jobs that River gave
-// them. The tests of the module jobs, which compiles no River, read that:
+// Command record lets River fill an empty schema. Then it writes the schema to the standard output, as
+// SQL: the tables, with the columns and the jobs that River gave them. The tests of the module jobs,
+// which does not compile River, read this output:
 //
 //	go run -trimpath . postgres://… >../testdata/river-0.51.sql
 package main
@@ -23,7 +23,7 @@ import (
 
 const schema = "river_recorded"
 
-// WorkArgs are those of the recorded jobs: how a job ends.
+// WorkArgs are the arguments of the recorded jobs: they say how a job ends.
 type WorkArgs struct {
 	Ends string `json:"ends"`
 	User int    `json:"user"`
@@ -114,7 +114,7 @@ func fill(ctx context.Context, pool *pgxpool.Pool, driver *riverpgxv5.Driver) er
 	if err := client.Start(ctx); err != nil {
 		return err
 	}
-	for n := 0; n != 5; time.Sleep(50 * time.Millisecond) { // all of the queue default but what is scheduled, and what runs
+	for n := 0; n != 5; time.Sleep(50 * time.Millisecond) { // all jobs of the queue default, except scheduled and running ones
 		const tried = "select count(*) from " + schema + ".river_job where state in ('completed', 'retryable', 'discarded', 'cancelled')"
 		if err := pool.QueryRow(ctx, tried).Scan(&n); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 
 // begin tasks
 
-// WelcomeArgs are those of a welcome.
+// WelcomeArgs are the arguments of a welcome mail.
 type WelcomeArgs struct {
 	UserID int `json:"user_id"`
 }
@@ -36,7 +36,7 @@ func (WelcomeArgs) InsertOpts() river.InsertOpts {
 			rivertype.JobStateRunning, rivertype.JobStateScheduled}}}
 }
 
-// RemindArgs are those of a reminder.
+// RemindArgs are the arguments of a reminder.
 type RemindArgs struct {
 	UserID int `json:"user_id"`
 }
@@ -44,7 +44,7 @@ type RemindArgs struct {
 // Kind is the job's kind.
 func (RemindArgs) Kind() string { return "email:remind" }
 
-// ReportArgs are those of the report.
+// ReportArgs are the arguments of the report.
 type ReportArgs struct{}
 
 // Kind is the job's kind.
@@ -54,9 +54,9 @@ func (ReportArgs) Kind() string { return "report:nightly" }
 
 // begin enqueue
 
-// SignUp inserts what follows when somebody signs up, together with their row.
+// SignUp inserts the jobs of a user who signs up, in the transaction of the user's row.
 func SignUp(ctx context.Context, client *river.Client[pgx.Tx], tx pgx.Tx, userID int) error {
-	if _, err := client.InsertTx(ctx, tx, WelcomeArgs{UserID: userID}, nil); err != nil { // a duplicate is no error
+	if _, err := client.InsertTx(ctx, tx, WelcomeArgs{UserID: userID}, nil); err != nil { // a duplicate is not an error
 		return err
 	}
 	tomorrow := time.Now().Add(24 * time.Hour)
@@ -90,7 +90,7 @@ func (w *welcome) Work(ctx context.Context, job *river.Job[WelcomeArgs]) error {
 	return err
 }
 
-// Workers are those of all kinds.
+// Workers returns the workers of all kinds.
 func (a *App) Workers() *river.Workers {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &welcome{app: a})

@@ -33,6 +33,7 @@ var hot = []struct {
 	{"limited_left", "settings", []string{"job_ready"}},
 	{"flow_room", "settings", []string{"job_lease"}},
 	{"flow_retry", "settings", []string{"job_due", "job_pkey"}},
+	{"flow_wait", "settings", nil},
 	{"flow_lock", "settings", nil},
 	{"flow_take", "settings", []string{"job_head", "job_pkey", "job_ready", "job_turn"}},
 	{"flow_rounds", "settings", []string{"job_head", "job_pkey", "job_ready", "job_turn"}},

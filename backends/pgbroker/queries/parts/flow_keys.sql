@@ -24,6 +24,11 @@ share as materialized (
     coalesce((select pass[3] from jobs.key where queue = s.queue and pass[3] is not null order by pass[3], name limit 1), 0),
     coalesce((select pass[4] from jobs.key where queue = s.queue and pass[4] is not null order by pass[4], name limit 1), 0)] as pass
   from share s
+), last_lane as materialized (
+  -- The last lane of the queue that has jobs with a key.
+  select (select j.lane from jobs.job j where j.queue = s.queue and j.state = 1 and j.key <> ''
+          order by j.lane desc, j.seq desc limit 1) as lane
+  from share s
 ), ruled as (
   -- The locked keys, and the limits that hold for them.
   select k.ctid as at_row, k.name, k.pass, k.at, k.used, k.policy is not null as owns,
@@ -39,22 +44,24 @@ share as materialized (
   cross join lateral (select coalesce((k.policy->>'rate')::bigint, 0) > 0 as own offset 0) r
 ), freed as (
   -- How many jobs of each key may start; null for any number.
-  select k.*, h.id as head, f.at as new_at, f.used as new_used, f.free as rate_free,
-         case when k.paused or h.stops then 0
-           else least(case when k.max_active > 0 then greatest(k.max_active - a.n, 0) end, f.free) end as free
-  from share s cross join ruled k
-  left join lateral (
-    select count(*) as n from (
-      select from jobs.job j where j.queue = s.queue and j.state = 3 and j.key = k.name limit k.max_active) o) a on k.max_active > 0
-  left join lateral (
-    -- A pending head is the only job of its key that may start.
-    select case when bool_and(o.state = 1) then min(o.id) end as id, bool_or(o.state <> 1) as stops from (
-      (select id, state from jobs.job j
-       where s.ordered > 0 and j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
-      union all
-      (select id, 6::smallint from jobs.dead d
-       where s.ordered = 1 and d.queue = s.queue and d.key = k.name and d.head is not null and d.head = s.orders limit 1)) o
-    ) h on s.ordered > 0
+  select k.*, nullif(k.first, '') as head, f.at as new_at, f.used as new_used, f.free as rate_free,
+         case when k.paused or k.first = '' then 0
+           else least(case when k.max_active > 0 then greatest(k.max_active - k.active, 0) end, f.free) end as free
+  from share s cross join lateral (
+    select k.*,
+           case when k.max_active > 0 then (
+             select count(*) from (
+               select from jobs.job j where j.queue = s.queue and j.state = 3 and j.key = k.name limit k.max_active) o) end as active,
+           -- A pending head is the only job of its key that may start. Any other head, '', lets none start.
+           case when s.ordered > 0 then (
+             select case when bool_and(o.state = 1) then min(o.id) when count(*) > 0 then '' end from (
+               (select id, state from jobs.job j
+                where j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
+               union all
+               (select id, 6::smallint from jobs.dead d
+                where s.ordered = 1 and d.queue = s.queue and d.key = k.name and d.head is not null and d.head = s.orders limit 1)) o)
+             end as first
+    from ruled k offset 0) k
   left join lateral (
     select k.at, k.used, k.jobs, k.per, k.burst, s.now) b on k.jobs > 0
   left join lateral ({{bucket}}) f on k.jobs > 0

@@ -68,7 +68,7 @@ got as materialized (
     select k.*, coalesce(g.n, 0) as given, coalesce(g.n1, 0) as n1, coalesce(g.n2, 0) as n2, coalesce(g.n3, 0) as n3,
            coalesce(g.n4, 0) as n4, c.n1 as s1, c.n2 as s2, c.n3 as s3, c.n4 as s4,
            -- The first lane behind those that were read that has jobs: hardly ever is there one.
-           case when k.head is not null then 2 when c.n > c.usable and c.lane < 8 then coalesce((
+           case when k.head is not null then 2 when c.n > c.usable and c.lane / 2 < (select lane from last_lane) / 2 then coalesce((
              select j.lane from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name
                and j.lane > (c.lane | 1) order by j.lane limit 1), 10) else 10 end as behind
     from bound k left join seen c on c.ord = k.ord left join given g on g.name = k.name offset 0) k

@@ -4,7 +4,8 @@
 -- that this transaction has not read leave none.
 -- flow_take.sql reads the locked keys in a later snapshot: what this one shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
---   to lock for their turn, @calls how many to look at, of each kind, @floor of the calls
+--   to lock for their turn, @calls how many to look at, of each kind (twice as many calls
+--   if ends of leases call as well), @floor of the calls
 -- Returns: one row: how many keys have their turn, how many others to look at, how many of these were skipped, nothing,
 --   nothing
 -- Called by: (*Broker).Claim

@@ -7,7 +7,7 @@ got as materialized (
   where ctid = any (array(select place from picked where name is not null and before < @bytes)) and state = 1 for update skip locked
 ), full_keys as materialized (
   -- Those that reach their limits of active jobs if all of these are leased. The end of any such job calls its key.
-  select k.name, k.max_active
+  select k.name
   from (select * from bound where max_active > 0 and not paused) k
   left join (select name, count(*) as n from picked where before < @bytes group by name) p on p.name = k.name
   where coalesce(p.n, 0) >= k.free
@@ -18,19 +18,6 @@ got as materialized (
   where j.ctid = any (array(select place from picked where name is null and before < @bytes) || array(select place from got))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key, j.key
-), older as materialized (
-  select k.name, j.place
-  from full_keys k cross join lateral (
-    select ctid as place from jobs.job j
-    where j.queue = (select queue from share) and j.state = 3 and j.key = k.name and shuts is not true limit k.max_active) j
-), unended as materialized (
-  select ctid as place from jobs.job where ctid = any (array(select place from older)) and state = 3 for update skip locked
-), marked as (
-  update jobs.job set shuts = true where ctid = any (array(select place from unended))
-), called as (
-  -- The lease of the others is just ending, and will not call.
-  insert into jobs.call (queue, key)
-  select distinct (select queue from share), name from older where place not in (select place from unended)
 ), started as (
   delete from jobs.unique_key u
   where u.queue = (select queue from share) and u.key = any (array(select unique_key from leased where unique_key is not null))
@@ -79,6 +66,21 @@ got as materialized (
            case when k.has[3] then coalesce(k.pass[3], f.pass[3] + k.stride - 1 + coalesce(e.r3, 0)) + k.n3 * k.stride end,
            case when k.has[4] then coalesce(k.pass[4], f.pass[4] + k.stride - 1 + coalesce(e.r4, 0)) + k.n4 * k.stride end] as new_pass
   from floor f cross join rest k left join entry e on e.ord = k.ord
+), older as materialized (
+  -- The active jobs of keys that are kept back by their number, other than those of this claim.
+  select k.name, j.place
+  from (select * from after where more and not paused and max_active > 0 and max_active <= active + given) k
+  cross join lateral (
+    select ctid as place from jobs.job j
+    where j.queue = (select queue from share) and j.state = 3 and j.key = k.name and shuts is not true limit k.max_active) j
+), unended as materialized (
+  select ctid as place from jobs.job where ctid = any (array(select place from older)) and state = 3 for update skip locked
+), marked as (
+  update jobs.job set shuts = true where ctid = any (array(select place from unended))
+), called as (
+  -- The leases of the others are just ending, and will not call.
+  insert into jobs.call (queue, key)
+  select distinct (select queue from share), name from older where place not in (select place from unended)
 ), kept as materialized (
   select * from after a where a.more or a.owns or a.jobs > 0 and (a.given > 0 or a.new_used > -a.burst - 1)
 ), left_out as (

@@ -93,7 +93,7 @@ func (b *bench) idleClaim(keys int) {
 		}
 		taken += len(got.Jobs)
 	}
-	for range keys/1000 + 1 { // claims first work through what the enqueues left
+	for range keys/100 + 1 { // claims first work through what the enqueues left
 		idle.turn(time.Time{}, 10)
 	}
 	for b.b.Loop() {

@@ -72,6 +72,7 @@ create table jobs.job (
   lane       smallint not null, -- 2 * priority for the front, 2 * priority + 1 for the rest
   given      boolean,           -- the ID is the caller's
   cancel     boolean,           -- an operator asked for it
+  shuts      boolean,           -- its key is at its limit of active jobs: when it completes, the key is called
   head       int,               -- the others of its key come after it: queue.orders as it was when it was claimed
   id         text collate "C" not null,
   key        text collate "C",

@@ -4,66 +4,72 @@
 -- that this transaction has not read leave none.
 -- flow_take.sql reads the locked keys in a later snapshot: what this one shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
---   to lock for their turn, @calls how many to look at, of each kind, @floor of the calls
+--   to lock for their turn, @calls how many to look at, of each kind (twice as many calls
+--   if ends of leases call as well), @floor of the calls
 -- Returns: one row: how many keys have their turn, how many others to look at, how many of these were skipped, nothing,
 --   nothing
 -- Called by: (*Broker).Claim
 with share as materialized (
-  select q.id as queue, w.num as worker, q.priority_round, q.changed,
+  select q.id as queue, w.num as worker, q.priority_round, q.changed, q.opens % 2 as opens,
          {{allowed}} as most
   from jobs.queue q
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
   where q.name = @queue and q.layout <= 1 and not q.paused
 ), calls as materialized (
-  select n, key from jobs.call where queue = (select queue from share where most > 0) and n > @floor order by n limit @calls
+  select n, key from jobs.call where queue = (select queue from share where most > 0) and n > @floor order by n
+  limit (select @calls + @calls * opens from share) -- of each job one when it comes, and one when it ends if that opens a limit
   for update skip locked
 ), again as materialized (
-  select key from calls
-  union
-  (select name from jobs.key where queue = (select queue from share where most > 0) and blocked is not null and until is not null
+  select key, min(n) as n from calls group by key
+  union all
+  (select name, 0 from jobs.key where queue = (select queue from share where most > 0) and blocked is not null and until is not null
     and until <= coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) order by until limit @calls)
-  union
-  (select name from jobs.key where queue = (select queue from share where most > 0) and blocked < (select changed from share)
+  union all
+  (select name, 0 from jobs.key where queue = (select queue from share where most > 0) and blocked < (select changed from share)
     order by blocked limit @calls)
 ), known as materialized (
   select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
 ), had as materialized (
-  select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
+  select name, ctid as place from jobs.key where queue = (select queue from share) and name = any (array(select name from known))
   for no key update skip locked
+), fresh as materialized (
+  -- In the order of their calls, and no more than may have a turn.
+  select key from again where key not in (select name from known) order by n limit @calls
 ), made as (
   -- In the order of their names, so that claims which insert the same keys do not deadlock.
   insert into jobs.key (queue, name)
-  select (select queue from share), key from again where key not in (select name from known) order by key
-  on conflict do nothing returning name
+  select (select queue from share), key from fresh order by key
+  on conflict do nothing returning name, ctid as place
 ), room as materialized (
   select case when most > 0 then @turns::int else 0 end as most, priority_round from share
 ), turn_1 as materialized (
-  select name from jobs.key where queue = (select queue from share) and pass[1] is not null
+  select ctid as place from jobs.key where queue = (select queue from share) and pass[1] is not null
   order by pass[1], name limit (select most from room) for no key update skip locked
 ), turn_2 as materialized (
-  select name from jobs.key where queue = (select queue from share) and pass[2] is not null order by pass[2], name
+  select ctid as place from jobs.key where queue = (select queue from share) and pass[2] is not null order by pass[2], name
   limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1), 0) end from room)
   for no key update skip locked
 ), turn_3 as materialized (
-  select name from jobs.key where queue = (select queue from share) and pass[3] is not null order by pass[3], name
+  select ctid as place from jobs.key where queue = (select queue from share) and pass[3] is not null order by pass[3], name
   limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1)
     - (select count(*) from turn_2), 0) end from room)
   for no key update skip locked
 ), turn_4 as materialized (
-  select name from jobs.key where queue = (select queue from share) and pass[4] is not null order by pass[4], name
+  select ctid as place from jobs.key where queue = (select queue from share) and pass[4] is not null order by pass[4], name
   limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1)
     - (select count(*) from turn_2) - (select count(*) from turn_3), 0) end from room)
   for no key update skip locked
 ), looked as materialized (
-  select name from had union select name from made
+  select name, place from had union all select name, place from made
 ), heard as (
   delete from jobs.call where n = any (array(select c.n from calls c join looked l on l.name = c.key)) and queue = (select queue from share)
 ), locked as materialized (
-  select name from looked union select name from turn_1 union select name from turn_2 union select name from turn_3
-  union select name from turn_4
+  select place from looked union select place from turn_1 union select place from turn_2 union select place from turn_3
+  union select place from turn_4
 )
 select (select count(*) from turn_1) + (select count(*) from turn_2) + (select count(*) from turn_3) + (select count(*) from turn_4),
-       (select count(*) from again), (select count(*) from again) - (select count(*) from looked),
+       (select count(*) from known) + (select count(*) from fresh),
+       (select count(*) from known) + (select count(*) from fresh) - (select count(*) from looked),
        set_config('jobs_claim.share', coalesce((select queue || ':' || worker || ':' || most || ':'
          || coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0') from share), ''), true),
-       set_config('jobs_claim.keys', coalesce((select array_agg(name)::text from locked), '{}'), true)
+       set_config('jobs_claim.keys', coalesce((select array_agg(place)::text from locked), '{}'), true)

@@ -6,6 +6,7 @@
 --   rates counted the jobs|null
 -- Called by: (*Broker).Claim, in one transaction after flow_lock.sql
 with {{flow_keys}}, picked as materialized (
-  select o.*, sum(o.size) over (order by o.turn rows unbounded preceding) - o.size + (select bytes from taken) as before
-  from (select name, place, id, size, row_number() over () as turn from in_order where (select priority_round from share) = 0) o
+  select name, place, id, size, row_number() over () as turn,
+         sum(size) over (rows unbounded preceding) - size + (select bytes from taken) as before
+  from in_order where (select priority_round from share) = 0
 ), {{flow_lease}}

@@ -23,7 +23,7 @@ with place as materialized (
   where j.queue = (select id from place) and j.id = any (array(select id from item))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key,
-    j.created_at, n.epoch + 1 as epoch,
+    j.shuts, j.created_at, n.epoch + 1 as epoch,
     case when coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
@@ -50,7 +50,7 @@ with place as materialized (
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), called as (
   insert into jobs.call (queue, key)
-  select distinct p.id, e.key from place p, ended e where p.opens % 2 = 1 and e.key is not null
+  select distinct p.id, e.key from place p, ended e where p.opens % 2 = 1 and e.key is not null and e.shuts
 ), counted as (
   insert into jobs.count_delta (queue, active, completed, cancelled, done, dropped, waits, waited, runs, ran)
   select (select id from place), -e.n, e.completed, e.cancelled, e.done, nullif(e.dropped, 0), nullif(t.times[1], 0),

@@ -11,8 +11,9 @@
 //	file:jobs.db
 //	file:///var/lib/app/jobs.db
 //
-// keeps them in a file, which is made if it is not there. One process at a time has it
-// open; in it, each Open gives a handle on the same store. See filebroker.Open.
+// keeps them in a file, which Open creates if it does not exist. Only one process at a time
+// can have it open; within that process, each Open gives a handle on the same store. See
+// filebroker.Open.
 //
 //	redis://user:password@host:port/database?prefix=jobs&buckets=64
 //	rediss://…                                       the same over TLS
@@ -24,8 +25,9 @@
 // also rediss+cluster and rediss+sentinel. User and password in a sentinel URL
 // are those of the sentinels; the master's are the parameters username and
 // password. Everything but the scheme has a default: localhost, 6379, 0, jobs.
-// With replicas=1, and replica_timeout=500ms if need be, a new job is accepted
-// once so many replicas have it: redisbroker.Config.Replicas says what it costs.
+// With replicas=1, a new job is accepted only when one replica has it;
+// replica_timeout=500ms limits the wait for that. See redisbroker.Config.Replicas
+// for the cost.
 // Further parameters are those of go-redis: client_name, protocol, pool_size,
 // min_idle_conns, pool_timeout, conn_max_idle_time, conn_max_lifetime,
 // dial_timeout, read_timeout, write_timeout (durations, as 3s), and
@@ -33,21 +35,22 @@
 //
 //	postgres://user:password@host:port/database?schema=jobs&poll_only=false&listen=host:port
 //
-// also postgresql. Several hosts stand separated by commas. With poll_only no
-// connection listens for wake-ups, as behind a PgBouncer that pools
-// transactions; unless listen says where else the database is to be reached for
-// that, past the PgBouncer. Further parameters are those of pgx (sslmode, connect_timeout,
-// pool_max_conns, default_query_exec_mode, …) and, beyond those, settings of
-// the session; what the URL leaves open pgx takes from PGHOST and its like.
+// also postgresql. Separate several hosts by commas. With poll_only no
+// connection listens for wake-ups: use it behind a PgBouncer that pools
+// transactions. Alternatively, set listen to the address of the database itself, to
+// listen there and bypass the PgBouncer. Further parameters are those of pgx (sslmode,
+// connect_timeout, pool_max_conns, default_query_exec_mode, …); all others are settings
+// of the session. For what the URL omits, pgx uses PGHOST and similar environment
+// variables.
 //
 //	shards://?north=redis%3A%2F%2Fa%3A6379&south=redis%3A%2F%2Fb%3A6379
 //
 // is one store over several: each parameter is the name of a shard, with its URL.
-// The names are no secret, and say where jobs are: all programs use the same. With
-// join=name,name and leave=name,name, shards come and go at the time
-// at=2026-01-31T12:00:00Z: see shardbroker.New. Open needs all of them to answer.
+// The names are not secret. They decide where jobs are stored, so all programs must use the
+// same names. With join=name,name and leave=name,name, shards are added and removed at the
+// time at=2026-01-31T12:00:00Z: see shardbroker.New. Open fails unless all shards answer.
 //
-// Special characters in any part are percent-encoded. Errors quote no part of
+// Percent-encode special characters in any part. Errors never quote any part of
 // a URL.
 package backends
 
@@ -61,11 +64,11 @@ import (
 )
 
 // Open opens the broker that url asks for; see the package comment for the
-// forms. Closing the broker closes the connections that Open made. An error
-// that is ErrInvalid names the part of the URL that is to blame, others are
-// those of the backend's New, which asks the store whether it is there. Open
-// creates no schema; see Migrate. What a backend can do beyond Broker, broker.As
-// finds in the answer: broker.As[*pgbroker.Broker](b).
+// forms. Closing the broker closes the connections that Open made. If the error
+// is ErrInvalid, it names the part of the URL that is wrong. Other errors come
+// from the backend's New, which connects to the store. Open creates no schema;
+// see Migrate. To use what a backend can do beyond Broker, call
+// broker.As[*pgbroker.Broker](b).
 func Open(ctx context.Context, url string) (broker.Broker, error) {
 	l, err := parse(url)
 	if err != nil {
@@ -85,7 +88,7 @@ func open(ctx context.Context, l location) (broker.Broker, error) {
 	case fileBackend:
 		b, err := filebroker.Open(l.path)
 		if err != nil {
-			return nil, err // which is no nil *filebroker.Broker
+			return nil, err // not b: an interface with a nil *filebroker.Broker is not nil
 		}
 		return b, nil
 	}
@@ -141,8 +144,8 @@ type owned struct {
 // Unwrap returns the broker of the backend's own type, see broker.As.
 func (o *owned) Unwrap() broker.Broker { return o.Broker }
 
-// Close closes both within broker.MaxClose: a pool waits for its connections
-// even if the store is away.
+// Close closes the broker and its connections. It returns after broker.MaxClose at the
+// latest, since a pool waits for its connections even if the store cannot be reached.
 func (o *owned) Close() error {
 	end := time.After(broker.MaxClose)
 	err := o.Broker.Close()

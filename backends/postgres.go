@@ -13,8 +13,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// postgresParams are those that the driver itself reads; a bad value of one
-// can be named. All others are settings of the session, for the server to judge.
+// postgresParams are the parameters that the driver itself reads, so that an error can
+// name the one with a bad value. All others are settings of the session, which the
+// server checks.
 var postgresParams = []string{
 	"channel_binding", "connect_timeout", "default_query_exec_mode", "description_cache_capacity", "host", "krbspn", "krbsrvname",
 	"max_protocol_version", "min_protocol_version", "passfile", "password", "pool_health_check_period", "pool_max_conn_idle_time",
@@ -58,9 +59,9 @@ func migratePostgres(ctx context.Context, l location) error {
 	return pgbroker.Migrate(ctx, pool, schema)
 }
 
-// PostgresPool makes the pool that a Postgres URL asks for, for programs that read
-// something else there, and returns the URL's schema beside it. The caller closes the
-// pool.
+// PostgresPool makes the pool that a Postgres URL asks for, and also returns the URL's
+// schema. It is for programs that read something other than jobs from the database. The
+// caller closes the pool.
 func PostgresPool(ctx context.Context, url string) (pool *pgxpool.Pool, schema string, err error) {
 	l, err := parse(url)
 	if err == nil && l.backend() != postgresBackend {
@@ -84,15 +85,15 @@ func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// poolConfig has pgx read a PostgreSQL URL, and answers a refusal in words
-// that quote nothing of it.
+// poolConfig lets pgx parse a PostgreSQL URL. It replaces the error of pgx, which quotes
+// the URL.
 func poolConfig(l location) (*pgxpool.Config, error) {
 	if err := l.spelt(postgresParams); err != nil {
 		return nil, err
 	}
 	c, err := pgxpool.ParseConfig(l.url("postgres", l.params))
 	if err == nil {
-		// What a database in SQL_ASCII would not say by itself, and the driver wants to hear.
+		// The driver requires UTF8, which is not the default of a database in SQL_ASCII.
 		c.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 		return c, nil
 	}
@@ -104,7 +105,7 @@ func poolConfig(l location) (*pgxpool.Config, error) {
 		"special characters percent-encoded")
 }
 
-// listenAt is the URL with other hosts in the place of its own, empty without them.
+// listenAt returns the URL with its hosts replaced; empty if hosts is empty.
 func (l *location) listenAt(hosts string) (string, error) {
 	if hosts == "" {
 		return "", nil
@@ -122,7 +123,7 @@ func (l *location) listenAt(hosts string) (string, error) {
 	return at.url("postgres", params), nil
 }
 
-// takeBool removes a parameter that is true or false; without it, it is false.
+// takeBool removes a boolean parameter and returns its value; false if it is missing.
 func (l *location) takeBool(name string) (bool, error) {
 	v := l.take(name)
 	if v == "" {

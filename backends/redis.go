@@ -13,9 +13,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The parameters of Redis URLs beside prefix, buckets, replicas and replica_timeout. They are go-redis's own; what it
-// has beyond them would break the contract (retries of commands, reads from
-// replicas) or has no use here.
+// The parameters of Redis URLs besides prefix, buckets, replicas and replica_timeout. They
+// are parameters of go-redis. Its other parameters would break the contract (retries of
+// commands, reads from replicas) or have no use here.
 var (
 	redisParams = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "min_idle_conns", "pool_size",
 		"pool_timeout", "protocol", "read_timeout", "write_timeout"}
@@ -59,9 +59,9 @@ func openRedis(ctx context.Context, l location) (broker.Broker, error) {
 	return &owned{b, func() { _ = client.Close() }}, nil
 }
 
-// RedisClient makes the client that a Redis URL asks for, without connecting: for
-// programs that read something else there. The parameters of redisbroker (prefix,
-// buckets, …) are refused. The caller closes it.
+// RedisClient makes the client that a Redis URL asks for, without connecting. It is for
+// programs that read something other than jobs from the server. It refuses the parameters
+// of redisbroker (prefix, buckets, …). The caller closes the client.
 func RedisClient(url string) (redis.UniversalClient, error) {
 	l, err := parse(url)
 	if err == nil && l.backend() != redisBackend {
@@ -85,7 +85,7 @@ func redisClient(l location) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A command whose reply was lost may have been done: whether to send it again is not the client's to say.
+		// A command whose reply was lost may have been executed, so the client must not repeat it by itself.
 		o.MaxRetries = -1
 		return redis.NewClusterClient(o), nil
 	case "sentinel":
@@ -112,8 +112,8 @@ func redisClient(l location) (redis.UniversalClient, error) {
 	return redis.NewClient(o), nil
 }
 
-// redisOptions has go-redis read the URL, and answers a refusal in words that
-// quote nothing of it.
+// redisOptions lets go-redis parse the URL. It replaces the error of go-redis, which may
+// quote the URL.
 func redisOptions[T any](l location, scheme string, known []string, parse func(string) (*T, error)) (*T, error) {
 	if err := l.only(known); err != nil {
 		return nil, err

@@ -12,15 +12,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// shardURL is one shard of a URL, which is no shard itself.
+// shardURL is one shard of a URL. The URL of a shard cannot itself be shards://.
 type shardURL struct {
 	shardbroker.Shard
 	location location
 }
 
-// shards reads the parameters of a URL: join, leave and at say what changes, each of
-// the others is a shard's name, with its URL. Errors name no shard: what stands there
-// may be a part of a password.
+// shards reads the parameters of a URL: join, leave and at say what changes; each other
+// parameter is a shard's name, with its URL. Errors do not quote the names, since a part of
+// a wrongly encoded password may be parsed as a name.
 func (l *location) shards() ([]shardURL, error) {
 	if l.authority+l.path != "" {
 		return nil, refuse("host or path", "is not empty; write shards://?name=url&name=url, special characters percent-encoded")
@@ -53,7 +53,7 @@ func (l *location) shards() ([]shardURL, error) {
 			switch {
 			case name == "":
 			case i < 0:
-				return nil, refuse("parameter "+change.parameter, "names a shard that is not there; write the names of shards, separated by commas")
+				return nil, refuse("parameter "+change.parameter, "names a shard that the URL does not have; write some of its shards, separated by commas")
 			default:
 				*change.at(&all[i]) = switchAt
 			}
@@ -66,7 +66,7 @@ func (l *location) shards() ([]shardURL, error) {
 }
 
 func ofShard(i int, err error) error {
-	return fmt.Errorf("shard %d, by their names: %w", i+1, err)
+	return fmt.Errorf("shard %d, in the order of the names: %w", i+1, err)
 }
 
 func openShards(ctx context.Context, l location) (broker.Broker, error) {

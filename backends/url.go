@@ -9,13 +9,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// forms are the accepted URLs, for errors.
+// forms lists the accepted URLs, for error messages.
 const forms = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://, " +
 	"postgres://, postgresql://, shards://, memory:// or file:"
 
-// An error about a URL quotes no part of it. A password with a special
-// character that is not percent-encoded may stand anywhere: behind the host's
-// colon, in the path, as the name of a parameter.
+// refuse returns an error about a part of a URL, without quoting it. A password with a
+// special character that is not percent-encoded may end up anywhere: after the host's
+// colon, in the path, or as the name of a parameter.
 func refuse(part, hint string, args ...any) error {
 	return broker.About(broker.Invalid("broker URL "+part, hint, args...), "open", "", "")
 }
@@ -26,7 +26,7 @@ type location struct {
 	authority string // user, password, hosts
 	path      string // without its slash
 	params    url.Values
-	taken     []string // names of parameters that a backend itself has
+	taken     []string // names of the parameters that the backend itself reads
 }
 
 func parse(raw string) (location, error) {
@@ -58,7 +58,7 @@ func parse(raw string) (location, error) {
 	return location{scheme: scheme, authority: authority, path: path, params: params}, nil
 }
 
-// parseFile reads what is behind file: a path, or //, no host, and an absolute path.
+// parseFile parses what follows "file:": a path, or // and an absolute path, without a host.
 func parseFile(rest string) (location, error) {
 	path, ok := strings.CutPrefix(rest, "//")
 	if ok && !strings.HasPrefix(path, "/") {
@@ -75,8 +75,9 @@ func parseFile(rest string) (location, error) {
 	return location{scheme: "file", path: name}, nil
 }
 
-// validPorts reports whether every host's port, if it has one, is a number.
-// Drivers quote what they find there.
+// validPorts reports whether every host's port, if it has one, is a number from 1 to 65535.
+// It is checked here because drivers quote a bad port in their errors, and it may be a part
+// of a password.
 func validPorts(authority string) bool {
 	_, hosts, ok := strings.Cut(authority, "@")
 	if !ok {
@@ -103,14 +104,14 @@ func (l *location) take(name string) string {
 	return v
 }
 
-// only refuses parameters beside the known ones, and says which was probably meant.
+// only refuses unknown parameters, and says which known one was probably meant.
 func (l *location) only(known []string) error {
 	if err := l.spelt(known); err != nil {
 		return err
 	}
 	for name := range l.params {
 		if !slices.Contains(known, name) {
-			return refuse("parameters", "hold one that is not known; known here: %s", l.names(known))
+			return refuse("parameters", "contain an unknown one; known here: %s", l.names(known))
 		}
 	}
 	return nil
@@ -123,7 +124,7 @@ func (l *location) spelt(known []string) error {
 			continue
 		}
 		if meant := nearest(name, slices.Concat(l.taken, known)); meant != "" {
-			return refuse("parameter "+meant, "is not spelt so; known here: %s", l.names(known))
+			return refuse("parameter "+meant, "is misspelt; known here: %s", l.names(known))
 		}
 	}
 	return nil
@@ -134,7 +135,7 @@ func (l *location) names(known []string) string {
 	return strings.Join(slices.Concat(l.taken, known), ", ")
 }
 
-// nearest is the known name from which another differs by a letter or two, or "".
+// nearest returns the known name that differs from a name by one or two letters, or "".
 func nearest(name string, known []string) string {
 	for _, k := range known {
 		if distance(strings.ToLower(name), k) <= 2 {
@@ -144,10 +145,11 @@ func nearest(name string, known []string) string {
 	return ""
 }
 
-// distance is how many letters have to be added, removed or replaced to make b of a.
+// distance returns how many letters must be added, removed or replaced to turn a into b. It
+// returns a lower bound if a is more than two letters longer than b.
 func distance(a, b string) int {
 	if len(a) > len(b)+2 {
-		return len(a) - len(b) // a long one is not looked at
+		return len(a) - len(b) // too far away for nearest: do not compute the rest
 	}
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -177,8 +179,8 @@ func (l *location) url(scheme string, params url.Values) string {
 	return s
 }
 
-// blame names the part of a URL that a driver refused: the known parameter
-// without which it is accepted, or else what stands before the parameters.
+// blame names the part of a URL that a driver refused: what precedes the parameters if the
+// driver refuses that alone, or else the known parameter without which it accepts the URL.
 func (l *location) blame(known []string, accepted func(url.Values) bool) string {
 	if !accepted(nil) {
 		return "user, password, host or path"

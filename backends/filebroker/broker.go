@@ -25,10 +25,10 @@ type Broker struct {
 // Open opens the store in a file. If there is none, it creates one that only its owner
 // can read. It takes as long as reading the whole file.
 //
-// Within a process, each Open of a file gives another handle on one store. While another
-// process has the file open, the error is [broker.ErrUnavailable], at once. It is
-// [broker.ErrMalformed] for a damaged file or one of another program, and
-// [broker.ErrNewerForm] for a file of a newer version. Other errors are those of the file
+// Within a process, each Open of the same file gives another handle on one store. If another
+// process has the file open, Open does not wait and returns [broker.ErrUnavailable]. It returns
+// [broker.ErrMalformed] for a damaged file or a file of another program, and
+// [broker.ErrNewerForm] for a file of a newer version. Other errors come from the file
 // system.
 func Open(path string) (*Broker, error) { return open(path, false) }
 
@@ -42,8 +42,8 @@ func open(path string, noSync bool) (*Broker, error) {
 	return b, nil
 }
 
-// around makes a call in memory, and holds its answer back until everything that the call
-// changed or may have seen is on the disk.
+// around makes a call in memory, and delays its answer until everything that the call changed
+// or may have read is on the disk.
 func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	op := strings.ToLower(c.Method)
 	if err := b.file.failure(); err != nil {
@@ -60,7 +60,7 @@ func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.C
 	return answer
 }
 
-// reopen is what to do when the disk failed.
+// reopen is the hint of errors after the disk failed.
 const reopen = "close the broker and open it again, when the disk can be written to"
 
 // held delivers events once the changes that they report are on the disk.
@@ -71,7 +71,7 @@ func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 		defer close(out)
 		defer memory.Close()
 		for e := range events {
-			// The step that sent e may not have ended yet; Ping is a step after it.
+			// The step that sent e may not have ended yet. Ping is a later step, so it waits for that one to end.
 			_, err := memory.Ping(context.Background())
 			if err == nil && b.file.synced(context.Background()) == nil {
 				broker.SendEvent(out, e)
@@ -84,16 +84,16 @@ func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 // Limits returns no limits.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
-// Close ends this handle's waiting calls; later calls return ErrClosed. The last handle
-// of the process closes the file, and returns the error of that. Such an error loses
-// nothing: what calls have answered is on the disk already.
+// Close ends this handle's waiting calls; later calls return ErrClosed. Closing the last
+// handle of the process closes the file, and returns the error of the file system, if any.
+// No job is lost by such an error: the effects of answered calls are already on the disk.
 func (b *Broker) Close() error {
 	_ = b.inner.Close() // in memory it cannot fail
 	return b.leave()
 }
 
-// Backup writes a copy of the file, as of now, that Open can open. Calls go on meanwhile,
-// but writes that need the file to grow wait for the end of the backup.
+// Backup writes a copy of the file as it is now, which Open can open. Calls continue
+// meanwhile, but a write that must enlarge the file waits for the end of the backup.
 func (b *Broker) Backup(ctx context.Context, w io.Writer) error {
 	if _, err := b.Ping(ctx); err != nil {
 		return err

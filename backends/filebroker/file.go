@@ -30,7 +30,7 @@ type file struct {
 	db    *bolt.DB
 	store *membroker.Store
 	info  os.FileInfo
-	users int // number of handles, guarded by opened
+	users int // the number of handles; guarded by opened
 }
 
 // opened are the files that this process has open.
@@ -39,7 +39,7 @@ var opened struct {
 	files []*file
 }
 
-// enter counts one more user of a file, and opens it for the first.
+// enter counts one more handle of a file, and opens the file for the first one.
 func enter(path string, noSync bool) (*file, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -60,7 +60,7 @@ func enter(path string, noSync bool) (*file, error) {
 	return f, nil
 }
 
-// leave counts one user less, and closes the file after the last.
+// leave counts one handle less, and closes the file after the last one.
 func (f *file) leave() error {
 	opened.Lock()
 	defer opened.Unlock()
@@ -71,7 +71,7 @@ func (f *file) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), broker.MaxClose)
 	defer cancel()
 	if err := f.synced(ctx); errors.Is(err, context.DeadlineExceeded) {
-		go func() { // close it when the disk responds
+		go func() { // close the file when the disk responds
 			_ = f.synced(context.Background())
 			_ = f.db.Close()
 		}()
@@ -104,7 +104,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	}()
 	_, missing := os.Stat(path)
 	db, err := bolt.Open(path, 0o600, &bolt.Options{
-		Timeout:      time.Nanosecond, // the lock is tried once
+		Timeout:      time.Nanosecond, // try to lock the file only once
 		FreelistType: bolt.FreelistMapType,
 		NoSync:       noSync,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
@@ -115,7 +115,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: another process has %s open, and one at a time can; stop it, or use what it serves", broker.ErrUnavailable,
+		return nil, fmt.Errorf("%w: another process has %s open, and only one can; stop that process, or use its API", broker.ErrUnavailable,
 			path)
 	case errors.As(err, new(*os.PathError)):
 		return nil, err
@@ -144,7 +144,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 }
 
 func damaged(path string, what any) error {
-	return fmt.Errorf("%w: %s is damaged, or no file of jobs: %v; put a backup in its place", broker.ErrMalformed, path, what)
+	return fmt.Errorf("%w: %s is damaged, or not a file of jobs: %v; replace it by a backup", broker.ErrMalformed, path, what)
 }
 
 // syncDir makes the name of a new file survive a power cut. Windows has no such call.
@@ -222,9 +222,9 @@ func (f *file) Load(read func(journal.Record) error) error {
 	})
 }
 
-// check looks for pages in use that count as free, which would be overwritten. Load must
-// have read all pages in use before: bbolt makes its check in a goroutine that cannot
-// recover from a fault, so some damage would end the process.
+// check looks for pages in use that are listed as free: bbolt would overwrite them. Call it
+// after Load, which reads all pages in use and survives a fault. bbolt checks in a goroutine
+// of its own, where a fault would end the process.
 func (f *file) check(path string) error {
 	return f.db.View(func(tx *bolt.Tx) error {
 		for id := 0; int64(id)*int64(f.db.Info().PageSize) < tx.Size(); id++ {
@@ -261,7 +261,7 @@ func (f *file) put(changed []journal.Record) error {
 	return f.db.Update(func(tx *bolt.Tx) error {
 		for i, r := range changed {
 			if i+1 < len(changed) && r.Kind == changed[i+1].Kind && bytes.Equal(r.Key, changed[i+1].Key) {
-				continue // it changed again
+				continue // a later step changed the same record
 			}
 			var err error
 			if part := tx.Bucket([]byte(r.Kind.String())); r.Value == nil {
@@ -277,17 +277,17 @@ func (f *file) put(changed []journal.Record) error {
 	})
 }
 
-// sealed returns the value of a record after a checksum of the whole record, since bbolt
-// does not check the content of its pages.
+// sealed returns a checksum of a record, followed by the record's value. It is needed because
+// bbolt does not check the content of its pages.
 func sealed(r journal.Record) []byte {
 	p := make([]byte, sumSize, sumSize+len(r.Value))
 	binary.BigEndian.PutUint32(p, sum(r.Kind, r.Key, r.Value))
 	return append(p, r.Value...)
 }
 
-const sumSize = 4
+const sumSize = 4 // bytes of a CRC-32
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) // which processors compute in hardware
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) // this CRC, since processors compute it in hardware
 
 func sum(k journal.Kind, key, value []byte) uint32 {
 	s := crc32.Update(uint32(k), castagnoli, key)

@@ -9,14 +9,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// writer writes the changes of steps in transactions. All steps that come while one is
-// being written share the next.
+// writer writes the changes of steps in transactions. All steps that come while a transaction
+// is being written share the next one.
 type writer struct {
 	commit func([]journal.Record) error // the records are on the disk when it returns nil
 
 	mu      sync.Mutex
 	next    *batch // for the next transaction; nil if it has nothing to write
-	last    *batch // the one to which the last step was added
+	last    *batch // the batch of the last step
 	writing bool   // a goroutine is writing
 	failed  error  // of the first transaction that failed; nothing is written after it
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// Claim settles what comes with it and leases jobs, in one step. With a Wait
-// and nothing to give it repeats that step whenever it is woken. §6, §14, §16,
-// §17.
+// Claim settles the outcomes in the request and leases jobs, in one step. If there are no
+// jobs and the request has a Wait, it tries again whenever it is woken. §6, §14, §16, §17.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	now, err := b.begin(ctx, "claim", req.Now, req.Check())
 	if err != nil {
@@ -32,7 +31,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	return got, err
 }
 
-// claim is one step of a claim. A queue that refuses withholds nothing that another gave.
+// claim is one step of a claim. If one queue refuses, the jobs of other queues are still returned.
 func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Time) error {
 	s.at = now
 	got.Now, got.More, got.NextDue = now, false, time.Time{}
@@ -62,8 +61,8 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Ti
 	return errors.Join(errs...)
 }
 
-// promote makes due jobs pending, by due time (§16), as far as the rate of retries allows
-// (§38). It also places lanes whose rate allows a start again.
+// promote makes due jobs pending in the order of their due times (§16), as far as the rate of
+// retries allows (§38). It also places lanes whose rate allows a start again.
 func (q *queue) promote(now time.Time) {
 	free, next := q.free(q.policy.RetryRate, &q.retries)
 	for j := q.nextDueJob(free > 0); j != nil && reached(now, j.RunAt); j = q.nextDueJob(free > 0) {
@@ -82,8 +81,8 @@ func (q *queue) promote(now time.Time) {
 	}
 }
 
-// free returns how many starts a rate allows now or, if none, when the next. It changes
-// nothing.
+// free returns how many starts a rate allows now or, if none, when it allows the next one. It
+// changes nothing.
 func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Time) {
 	if rate.Jobs == 0 {
 		return math.MaxInt64, next
@@ -98,7 +97,7 @@ func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Tim
 
 // take counts a start that a rate allows now.
 func (q *queue) take(rate broker.Rate, b *broker.Bucket) {
-	b.Free(rate, q.store.at.UnixMicro()) // what was saved up until now
+	b.Free(rate, q.store.at.UnixMicro()) // add what the bucket has saved up until now
 	b.Take(1)
 }
 
@@ -112,7 +111,7 @@ func (q *queue) nextDueJob(retries bool) *job {
 	return q.firstOf(broker.StateScheduled, broker.StateRetry)
 }
 
-// firstOf returns the first job of two states that are in the order of one kind of time, or
+// firstOf returns the first job of two states that are ordered by the same kind of time, or
 // nil.
 func (q *queue) firstOf(s, t broker.State) *job {
 	a, ok := q.states[s].Min()
@@ -159,13 +158,13 @@ func (q *queue) full() bool {
 	return most > 0 && int64(q.len(broker.StateActive)) >= most
 }
 
-// claimable reports whether a claim of a worker would find something.
+// claimable reports whether a claim would get a job.
 func (q *queue) claimable() bool {
 	return q.ready() && !q.policy.Paused && !q.full() && !q.store.at.Before(q.opens)
 }
 
 // claim leases up to limit jobs, until room, a number of bytes, is used up (§13). It does
-// not change the epoch: the lease is of the epoch that it found (§3).
+// not raise a job's epoch: the lease has the epoch that the job already has (§3).
 func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
 	if jobs == nil && limit > 0 && q.claimable() {
 		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
@@ -181,7 +180,7 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 			}
 		}
 		q.give(j, w)
-		q.tally().Claimed++ // which also records the starts
+		q.tally().Claimed++ // tally also notes the queue's record, which has q.starts
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
 		}

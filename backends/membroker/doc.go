@@ -5,33 +5,32 @@
 //	store := membroker.NewStore()
 //	b := store.Open()
 //
-// A [Store] is what the brokers of several clients and servers share; each
-// [Broker] is one handle on it. [New] is for a program that needs one handle
-// only. Nothing survives the process; package filebroker keeps such a store in a file.
+// Several clients and servers share a [Store]; each [Broker] is one handle on it. [New] is
+// for a program that needs only one handle. Nothing survives the process; package filebroker
+// keeps such a store in a file.
 //
 // # How to read it
 //
 // One mutex guards a store: each call is one atomic step, so the contract's
 // "at every instant that another client can observe" is "whenever the mutex is
 // free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
-// settle.go ends the lease, prune.go removes what was kept of it. On the way
-// queue.go moves it from state to state, and list.go keeps the order within a
+// settle.go ends the lease, prune.go removes the record of the job. On the way
+// queue.go moves the job from state to state, and list.go keeps the order within a
 // state. lane.go has the keys of a queue: what each may start, and their turns.
 // wait.go lets a claim wait for a job, worker.go registers, renews and ends workers,
 // operate.go has the decisions of operators. Other files read (find.go, queues.go,
-// watch.go, examine.go) or hold what is not a job (unique.go, mark.go). Steps record
-// which records they changed (journal.go, form.go, load.go), which matters only to a
-// store with a journal.
+// watch.go, examine.go), or keep things other than jobs (unique.go, mark.go). Steps remember
+// which records they changed (journal.go, form.go, load.go), for a store with a journal.
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in
-// the list of jobs by key. Nothing else leads to it. A job that leaves a state leaves
-// its list in the same step, so no entry is ever void (§3). A lane with pending jobs of
-// a priority is in the ring of that priority, either among those that may start a job
-// or among those that are kept back. Each step costs O(log n).
+// the list of jobs by key. No other structure leads to a job. A job that leaves a state
+// leaves its list in the same step, so no entry is ever void (§3). A lane with pending jobs
+// of a priority is in the ring of that priority, either among the lanes that may start a job
+// or among the lanes that are kept back. Each step costs O(log n).
 //
 // # Time
 //
-// The clock is time.Now, hence virtual inside a [testing/synctest] bubble;
-// [Store.Advance] puts it ahead. A store has no goroutine and no timer. Only calls that
-// wait make channels, so a store can be created outside a bubble and used inside.
+// The clock is time.Now, so it is virtual inside a [testing/synctest] bubble. [Store.Advance]
+// moves it forward. A store has no goroutine and no timer. Only calls that wait make channels,
+// so a store can be created outside a bubble and used inside.
 package membroker

@@ -13,7 +13,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	return b.enqueue(ctx, req, false)
 }
 
-// Try answers what Enqueue would answer now, and stores nothing: for tests of code that
+// Try returns what Enqueue would return now, and stores nothing. It is for tests of code that
 // enqueues in a transaction.
 func (b *Broker) Try(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	return b.enqueue(ctx, req, true)
@@ -49,17 +49,17 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 	return receipts, nil
 }
 
-// undo returns a function that undoes the enqueue of a job, to be called before the enqueue.
+// undo returns a function that undoes the enqueue of a job. Call undo before the enqueue.
 func (q *queue) undo(j *job) func() {
 	before, was := q.unique[j.Unique.Key]
 	unmeet := q.unmeet(j, before)
 	return func() {
-		if q.jobs[j.ID] != j { // it was refused, or replaced another one
+		if q.jobs[j.ID] != j { // the job was refused, or replaced another one
 			unmeet()
 			return
 		}
 		q.out(j)
-		if delete(q.jobs, j.ID); j.Epoch == 0 { // it was not restored
+		if delete(q.jobs, j.ID); j.Epoch == 0 { // the job was not restored
 			q.tally().Enqueued--
 		}
 		if delete(q.unique, j.Unique.Key); was {
@@ -68,8 +68,8 @@ func (q *queue) undo(j *job) func() {
 	}
 }
 
-// enqueue checks in the order of §18, then stores. With an error it returns who holds the
-// ID, the unique key or the job.
+// enqueue makes the checks in the order of §18, then stores the job. With an error, holder says
+// what has the ID, the unique key or the waiting job, if anything.
 func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Time) (holder string, err error) {
 	q := s.queue(n.Queue)
 	if err := q.policy.Admit(n); err != nil {
@@ -109,7 +109,7 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Ti
 	switch past := n.Restore; {
 	case past != nil:
 		q.restore(j, past, due, now)
-		r.State = past.State // also when its retention is over, and nothing was stored
+		r.State = past.State // even if the retention is over, so that nothing was stored
 	case behind != "":
 		q.follow(j, behind, due, now)
 		r.Holder = behind
@@ -135,8 +135,8 @@ func dueAt(delay time.Duration, runAt, now time.Time) time.Time {
 	return now.Truncate(time.Microsecond)
 }
 
-// restore stores a new job as it was elsewhere. An ended one is kept as if it had ended
-// here (§29).
+// restore stores a job with its history from another store. A job that ended there is kept as
+// if it had ended here (§29).
 func (q *queue) restore(j *job, past *broker.Restored, due, now time.Time) {
 	j.Head = ownHead(past.NewHead(up(now)))
 	j.FinishedAt = up(j.FinishedAt)
@@ -174,7 +174,7 @@ func (q *queue) room(key string) error {
 	}
 	l := q.lane(key)
 	if l == nil {
-		return nil // a limit is 1 at least
+		return nil // a limit is at least 1, and the key has no jobs
 	}
 	if depth, limit := l.depth(), l.rules.MaxDepth; limit > 0 && depth >= limit {
 		return broker.KeyFull(key, depth, limit)

@@ -23,11 +23,11 @@ var examinePlan = broker.ExaminePlan{
 type examiner struct {
 	broker.Examined
 	req broker.ExamineRequest
-	q   *queue // that it is about
+	q   *queue // the queue that is examined
 }
 
-// Examine looks at the records of one part. Each step goes over the names of
-// its part to find those that are next, which is quick, and examines these.
+// Examine examines the next records of one part. To find them, each step goes over all names
+// of the part, which is quick.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	refused := req.Check()
 	at, err := examinePlan.Read(&req)
@@ -68,10 +68,10 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 	return e.Examined, nil
 }
 
-// kinds are those that any store can have.
+// kinds are the kinds of findings that any store can have.
 var kinds = broker.KnownFindings()
 
-// found notes a finding, and repairs it where that was asked for.
+// found records a finding, and repairs it if the request asks for that.
 func (e *examiner) found(code, id string, repair func(), what string, args ...any) {
 	f := broker.Finding{FindingKind: kinds.Of(code), Queue: e.Queue, ID: id, What: fmt.Sprintf(what, args...)}
 	switch {
@@ -97,7 +97,7 @@ func (e *examiner) each(names iter.Seq[string], after string, examine func(name 
 	return next[len(next)-1]
 }
 
-// following are the first n names after one.
+// following returns the first n names after the given one, sorted.
 func following(names iter.Seq[string], after string, n int) []string {
 	first := make([]string, 0, n+1)
 	for name := range names {
@@ -112,7 +112,7 @@ func following(names iter.Seq[string], after string, n int) []string {
 	return first
 }
 
-// job examines whether all that should lead to a job does.
+// job examines whether every structure that should lead to a job does.
 func (e *examiner) job(j *job) {
 	q := e.q
 	if !q.states[j.State].Has(j.entry()) {
@@ -156,7 +156,7 @@ func (e *examiner) owesKey(j *job) bool {
 	return u.Mode == broker.UniqueUntilDone || u.Mode == broker.UniqueUntilStarted && j.State != broker.StateActive && j.Deliveries == 0
 }
 
-// orphan gives a job to an ended worker, for a reclaim to find.
+// orphan gives a job to an ended worker, so that a reclaim finds it.
 func (e *examiner) orphan(j *job) {
 	q := e.q
 	w := q.workers[j.Worker]
@@ -171,8 +171,8 @@ func (e *examiner) orphan(j *job) {
 	}
 }
 
-// entries examines whether what is listed by state is in that state. A position
-// begins with the number of the state.
+// entries examines whether the jobs in the list of a state are in that state. pos begins with
+// the number of the state.
 func (e *examiner) entries(pos string) (next string) {
 	state, from := 0, start
 	if number, cursor, ok := strings.Cut(pos, " "); ok {
@@ -203,8 +203,8 @@ func (e *examiner) entries(pos string) (next string) {
 	return next
 }
 
-// counts counts the dead jobs that are out of default lists, the bytes of those that
-// wait, and the jobs without a key.
+// counts examines the counts of suppressed jobs, of the bytes of jobs that have not started,
+// and of the jobs without a key.
 func (e *examiner) counts() {
 	differs := func(what string, n int64, counted *int64) {
 		if n != *counted {
@@ -254,7 +254,7 @@ func (e *examiner) mark(s *Store, name string, m *mark) {
 		e.found("mark-fence-behind", name, func() {
 			s.fence = m.Fence
 			s.note(journal.Fence, "", highest)
-		}, "its fence is %d, the last one given out is %d", m.Fence, s.fence)
+		}, "its fence is %d, but the highest fence given to any mark is %d", m.Fence, s.fence)
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// names are the keys of the queue's lanes.
+// names iterates over the keys of the queue's lanes.
 func (q *queue) names() iter.Seq[string] {
 	return func(yield func(string) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.key) }) }
 }
 
-// lane examines whether a key lists and counts its jobs, and has its turns.
+// lane examines whether the list and the counts of a key are right, and whether its lane is in
+// the right rings.
 func (e *examiner) lane(l *lane) {
 	q := e.q
 	var wrong []entry
@@ -38,12 +39,12 @@ func (e *examiner) lane(l *lane) {
 			l.head = nil
 			q.noteLane(l)
 			q.place(l)
-		}, "its jobs come after %q, which is gone or is no head", h.ID)
+		}, "its jobs wait for the head %q, which is gone or is not a head", h.ID)
 	}
 	e.compare(l, has)
 }
 
-// has counts a job.
+// has adds a job to the counts of a lane.
 func (l *lane) has(j *job) {
 	l.jobs++
 	if l.counts[j.State]++; j.State == broker.StatePending {
@@ -51,8 +52,8 @@ func (l *lane) has(j *job) {
 	}
 }
 
-// compare examines whether a lane counts the jobs that it has, and is where these
-// want it.
+// compare examines whether the counts of a lane are right, and whether it is in the right
+// rings. has is a lane with the right counts.
 func (e *examiner) compare(l, has *lane) {
 	same := has.jobs == l.jobs && has.counts == l.counts
 	for i := range l.spots {
@@ -74,7 +75,7 @@ func (e *examiner) compare(l, has *lane) {
 	}
 }
 
-// placeAnew takes a lane out of wherever it is, and places it.
+// placeAnew removes a lane from all rings and from late, and places it.
 func (q *queue) placeAnew(l *lane) {
 	q.late.Delete(turn{at: l.until, seq: l.no})
 	l.until = never
@@ -87,7 +88,7 @@ func (q *queue) placeAnew(l *lane) {
 	q.place(l)
 }
 
-// turnsOf is in how many rings a lane is.
+// turnsOf returns in how many rings a lane is.
 func (q *queue) turnsOf(l *lane) (n int) {
 	for i := range l.spots {
 		if q.rings[i].Has(l.spots[i].turn) {
@@ -97,8 +98,8 @@ func (q *queue) turnsOf(l *lane) (n int) {
 	return n
 }
 
-// placed reports whether a lane is where it belongs. One whose time has come goes
-// there with the next claim.
+// placed reports whether a lane is in the right rings. A lane whose rate allows a start again
+// may still be kept back: the next claim moves it.
 func (q *queue) placed(l *lane) bool {
 	late := q.late.Has(turn{at: l.until, seq: l.no})
 	why, until := q.judge(l)

@@ -8,9 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find returns a page of jobs. It pages through one list, and the query
-// filters what it examines.
-// A queue that does not exist has no jobs. §21.
+// Find returns a page of jobs. It goes through one list, and returns the jobs there that match
+// the query. A queue that does not exist has no jobs. §21.
 func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, error) {
 	now, err := b.begin(ctx, "find", query.Now, query.Check())
 	if err != nil {
@@ -71,8 +70,8 @@ func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err
 	return jobs, "", nil
 }
 
-// indexOf is the list to page through: of the key, or of the state, which is active
-// for those of a worker. A page begins at from and ends before the time end.
+// indexOf returns the list to go through: the jobs of a key, or of a state; for the jobs of a
+// worker, those in state active. The listing begins at from and ends before the time end.
 func (q *queue) indexOf(query *broker.Query) (l list, from entry, end int64) {
 	from, end = start, math.MaxInt64
 	state := query.State

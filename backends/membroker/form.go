@@ -8,9 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// form writes a record or, with reads, reads one. Each form method lists the fields of a
-// record once, for both. A field that a record lacks, since it was written before there was
-// such a field, is zero.
+// form writes a record or, if reads is set, reads one. Each form method lists the fields of a
+// record once, for both. A field that an old record does not have is zero.
 type form struct {
 	b     []byte
 	reads bool
@@ -29,8 +28,8 @@ func (f *form) int(v *int64) {
 	*v, f.b = n, f.b[max(size, 0):]
 }
 
-// cut ends the reading of a record. A record that ends between two fields is a short one,
-// and no error.
+// cut ends the reading of a record. A record may end between two fields: it was written before
+// the later fields existed. If it ends within a field, it is malformed.
 func (f *form) cut() {
 	if len(f.b) > 0 && f.err == nil {
 		f.err = broker.ErrMalformed
@@ -77,7 +76,7 @@ func (f *form) flag(b *bool) {
 	*b = n != 0
 }
 
-// small is form.int for a number of another type.
+// small is form.int for a number of a smaller type.
 func small[T broker.State | broker.UniqueMode](f *form, v *T) {
 	n := int64(*v)
 	f.int(&n)
@@ -146,7 +145,7 @@ func (q *queue) form(f *form) {
 	}
 }
 
-// form of a key returns the ID of its head.
+// form also returns the ID of the key's head.
 func (l *lane) form(f *form, head string) string {
 	f.int(&l.no)
 	f.policy(&l.own)

@@ -9,14 +9,14 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// OpenJournal returns the store whose records a journal has, which gets each change
-// from now on. It is for package filebroker. ErrMalformed means that records
-// contradict each other, ErrNewerForm that a newer version wrote some.
+// OpenJournal returns a store with the records of a journal. From then on the journal gets each
+// change. It is for package filebroker. ErrMalformed means that records contradict each
+// other, ErrNewerForm that a newer version wrote some of them.
 //
-// Each change of a record notes it (note), anywhere within a step. At the end of the step
-// the journal gets the noted records as they are then. So a record may be noted before its
-// last change, or without one. Counts, lists and turns are not stored: load.go makes them
-// from the records.
+// A step that changes a record calls note for it, at any time within the step. At the end of
+// the step the journal gets the noted records as they are then. So a step may note a record
+// before it changes it, and may note one that it does not change. Counts, lists and turns are
+// not stored: load.go makes them from the records.
 func OpenJournal(j journal.Journal) (*Store, error) {
 	s := NewStore()
 	if err := j.Load(s.load); err != nil {
@@ -31,7 +31,7 @@ func OpenJournal(j journal.Journal) (*Store, error) {
 	return s, nil
 }
 
-// highest is the name of the record of the fence.
+// highest is the name of the record of Store.fence.
 const highest = "highest"
 
 // noted names a record that may have changed.
@@ -54,7 +54,7 @@ func (q *queue) tally() *broker.Totals {
 	return &q.totals
 }
 
-// noteLane is note for a key. The jobs without one have no record of it.
+// noteLane is note for a key. The lane of the jobs without a key has no record.
 func (q *queue) noteLane(l *lane) {
 	if l != q.keyless {
 		q.note(journal.Keys, l.name)
@@ -110,7 +110,7 @@ func (s *Store) recordOf(n noted) journal.Record {
 	return r
 }
 
-// form writes a record, and reports whether there is one.
+// form writes a record, and reports whether the record exists.
 func (s *Store) form(f *form, n noted) bool {
 	switch n.kind {
 	case journal.Fence:

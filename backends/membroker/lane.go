@@ -15,16 +15,16 @@ type lane struct {
 	name  string
 	no    int64         // orders lanes in lists; 0 is the lane without a key
 	own   broker.Policy // the key's own
-	rules broker.Policy // that hold for the key: its own, or else the queue's
+	rules broker.Policy // the rules that apply: the key's own, or else the queue's
 
-	jobs   int64                          // records
-	counts [broker.StateWaiting + 1]int64 // of them, by state
+	jobs   int64                          // how many jobs it has, in any state
+	counts [broker.StateWaiting + 1]int64 // how many, by state
 	spots  [broker.Priorities]spot        // by priority
-	head   *job                           // of an ordered queue: the others wait for it (§36)
+	head   *job                           // of an ordered queue: the other jobs of the key wait for this one (§36)
 	starts broker.Bucket                  // for its rate
 	block  broker.Block                   // why it may start nothing
 	until  int64                          // when its rate allows the next start, or never; its position in queue.late
-	lapse  lapse                          // when it is forgotten
+	lapse  lapse                          // when the lane is dropped
 }
 
 // spot is the position of a lane for its pending jobs of one priority.
@@ -34,8 +34,8 @@ type spot struct {
 	turn turn
 }
 
-// ring has the lanes with pending jobs of one priority, in the order of their turns. Those
-// that may start no job are kept apart, so that a claim does not look at them.
+// ring has the lanes with pending jobs of one priority, in the order of their turns. Lanes
+// that may start no job are in kept, so that a claim does not look at them.
 type ring struct {
 	turns
 	kept turns
@@ -54,14 +54,14 @@ func newTurns() turns {
 	return turns{btree.NewG(degree, func(a, b turn) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq })}
 }
 
-// stride is what a turn costs a lane of weight 1; a lane of another weight pays stride
-// divided by it. It is large, so that the division loses little.
+// stride is by how much a start moves a lane of weight 1 back in its ring; a lane of weight w
+// moves by stride/w. It is large, so that the division loses little.
 const stride = 1 << 20
 
-// Values of lane.until that are no times.
+// Values of lane.until that are not times.
 const (
-	atOnce = 1
-	never  = math.MaxInt64
+	atOnce = 1             // before any time: the next claim looks at the lane
+	never  = math.MaxInt64 // no time ends the block
 )
 
 // lanes are ordered by key.
@@ -97,8 +97,8 @@ func (q *queue) laneOf(key string) *lane {
 	return l
 }
 
-// judge returns why a lane may start nothing, and until when if only its rate does. A step
-// without a time leaves the rate to the next claim.
+// judge returns why a lane may start nothing. If only its rate prevents a start, it also
+// returns until when. In a step without a time, it leaves the rate to the next claim.
 func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	rules := &l.rules
 	switch {
@@ -120,8 +120,9 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	return broker.BlockNone, never
 }
 
-// place moves a lane after a change to the ring or apart from it. A lane that enters a ring
-// has its first turn after at most one turn of each other lane (§34).
+// place moves a lane after a change: into its rings, out of them, or among the lanes that are
+// kept back. A lane that enters a ring has its first turn after at most one turn of each other
+// lane (§34).
 func (q *queue) place(l *lane) {
 	var until int64
 	if l.block, until = q.judge(l); until != never && l.counts[broker.StatePending] == 0 {
@@ -165,8 +166,8 @@ func (l *lane) stride() int64 { return stride / l.rules.Weight }
 // rank returns what orders the pending jobs of a queue: by lane, then by priority.
 func (l *lane) rank(p broker.Priority) int64 { return l.no*(broker.Priorities+1) + int64(p) }
 
-// next returns the job to claim next, and counts the turn of its lane. The caller knows that
-// there is one.
+// next returns the job to claim next, and counts the turn of its lane. Call it only if ready
+// reports true.
 func (q *queue) next() *job {
 	p := q.policy.Turn(q.turn)
 	q.turn++
@@ -201,8 +202,8 @@ func (q *queue) first(l *lane, p broker.Priority) *job {
 	return nil
 }
 
-// oldest returns the next pending job of a priority or, if none may start, one of those that
-// are kept back; or nil.
+// oldest returns the next pending job of a priority or, if none may start, one that is kept
+// back. It returns nil if there is neither.
 func (q *queue) oldest(p broker.Priority) *job {
 	r := &q.rings[p-1]
 	t, ok := r.Min()
@@ -218,8 +219,8 @@ func (q *queue) oldest(p broker.Priority) *job {
 	return q.first(t.lane, p)
 }
 
-// started counts a claimed job for the rate of its key, and makes it the key's head in an
-// ordered queue.
+// started counts a claimed job for the rate of its key. In an ordered queue, it makes the job
+// the head of the key.
 func (q *queue) started(j *job) {
 	l := j.lane
 	if q.policy.Ordered != broker.OrderNone && l != q.keyless {
@@ -232,13 +233,13 @@ func (q *queue) started(j *job) {
 	}
 }
 
-// count adds n to what the queue and the job's lane count in the job's state.
+// count adds n to the counts of the queue and of the job's lane for the job's state.
 func (q *queue) count(j *job, n int64) {
 	l := j.lane
 	l.counts[j.State] += n
 	switch j.State {
 	case broker.StateNone:
-		l.counts[j.State] = 0 // it is not stored
+		l.counts[j.State] = 0 // a job in no state is not stored, so it is not counted
 	case broker.StatePending:
 		l.spots[j.Priority-1].jobs += n
 	case broker.StateDead:
@@ -271,7 +272,7 @@ func (l *lane) depth() (n int64) {
 	return n
 }
 
-// passes reports whether a head in this state no longer keeps its key back (§36).
+// passes reports whether a head in this state no longer keeps back the other jobs of its key (§36).
 func (q *queue) passes(head *job) bool {
 	switch head.State {
 	case broker.StateNone, broker.StateCompleted, broker.StateCancelled:
@@ -282,7 +283,7 @@ func (q *queue) passes(head *job) bool {
 	return false
 }
 
-// rule updates the rules that hold for a lane.
+// rule updates the rules that apply to a lane.
 func (q *queue) rule(l *lane) {
 	now := q.policy.OfKey(l.own)
 	freed := l.head != nil && (q.policy.Ordered == broker.OrderNone || q.passes(l.head))
@@ -299,15 +300,15 @@ func (q *queue) rule(l *lane) {
 	q.place(l)
 }
 
-// forget drops a lane without jobs and policy once its starts no longer count: when its
-// rate has saved up a full burst.
+// forget drops a lane without jobs and policy once its earlier starts no longer matter, that
+// is, when its rate has saved up a full burst.
 func (q *queue) forget(l *lane) {
 	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
 		return
 	}
 	q.noteLane(l)
 	if rate, now := l.rules.Rate, q.store.at; rate.Jobs > 0 {
-		at := now // Prune looks again
+		at := now // without a time, the next Prune looks again
 		if !now.IsZero() {
 			if free, _ := q.free(rate, &l.starts); free > rate.Burst {
 				q.lanes.Delete(named{key: l.name})

@@ -11,9 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// list is an ordered set of jobs. Any of them can be removed, and pages of it stay valid
-// while others come and go. It is a B-tree, since the standard library has no ordered
-// set.
+// list is an ordered set of jobs. Any job can be removed, and cursors of pages stay valid while
+// jobs are added and removed. It is a B-tree, since the standard library has no ordered set.
 type list struct{ *btree.BTreeG[entry] }
 
 // entry is a job's position in a list: by at, then by seq.
@@ -22,8 +21,8 @@ type entry struct {
 	job     *job
 }
 
-// degree is how many children a node of a tree has at least; 8 to 32 are alike
-// in speed, and a short list takes less memory with few.
+// degree is the minimum number of children of a node of a tree. 8 to 32 are equally fast, and
+// a small degree saves memory in short lists.
 const degree = 16
 
 func before(a, b entry) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
@@ -33,18 +32,18 @@ func newList() list { return list{btree.NewG(degree, before)} }
 // start is before all entries.
 var start = entry{at: math.MinInt64, seq: math.MinInt64}
 
-// from iterates over the entries at e and behind it.
+// from iterates over the entries from e on, the first one first.
 func (l list) from(e entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) { l.AscendGreaterOrEqual(e, yield) }
 }
 
-// down iterates over the entries at e and before it, the last first.
+// down iterates over the entries from e backwards, the last one first.
 func (l list) down(e entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) { l.DescendLessOrEqual(e, yield) }
 }
 
-// cursor returns the text of a position, for a page that begins there. A job that stays in
-// a list only moves to behind its position (queue.move), so pages miss none (§21).
+// cursor returns a position as text, for a page that begins there. A job that stays in a list
+// moves only towards the end (queue.move), so pages miss no job (§21).
 func (e entry) cursor() string { return fmt.Sprintf("%d.%d", e.at, e.seq) }
 
 func parseCursor(cursor string) (e entry, err error) {
@@ -54,7 +53,7 @@ func parseCursor(cursor string) (e entry, err error) {
 	return e, nil
 }
 
-// Times are stored in whole microseconds, rounded up, so that nothing is early (§15).
+// Times are stored in whole microseconds, rounded up, so that nothing happens early (§15).
 
 func up(t time.Time) time.Time { return broker.FromMicros(broker.Micros(t)) }
 
@@ -65,7 +64,7 @@ func upTo(d time.Duration) time.Duration {
 // later returns the stored time that is d after t.
 func later(t time.Time, d time.Duration) time.Time { return up(t).Add(upTo(d)) }
 
-// reached reports whether a stored time has come. What holds until then has lapsed.
+// reached reports whether a stored time has come. What is valid until that time has lapsed.
 func reached(now, at time.Time) bool { return !now.Before(at) }
 
 // earlier returns the earlier of two times; zero stands for none.

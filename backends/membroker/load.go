@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// load takes in one record of a journal. Records come kind by kind.
+// load adds one record of a journal to the store. The records are sorted by kind.
 func (s *Store) load(r journal.Record) error {
 	f := &form{b: r.Value, reads: true}
 	switch r.Kind {
@@ -33,12 +33,12 @@ func (s *Store) load(r journal.Record) error {
 		}
 		q := s.queues[queue]
 		if q == nil {
-			return unreadable(r, fmt.Errorf("%w: it is of a queue that is not there", broker.ErrMalformed))
+			return unreadable(r, fmt.Errorf("%w: its queue does not exist", broker.ErrMalformed))
 		}
 		q.load(r.Kind, name, f)
 	}
 	if f.err == nil && len(f.b) > 0 {
-		f.err = fmt.Errorf("%w: it has more fields than are known", broker.ErrNewerForm)
+		f.err = fmt.Errorf("%w: it has more fields than this version knows", broker.ErrNewerForm)
 	}
 	return unreadable(r, f.err)
 }
@@ -57,7 +57,7 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 	case journal.Keys:
 		l := &lane{name: name, until: never}
 		if head := l.form(f, ""); head != "" {
-			l.head = &job{Job: broker.Job{ID: head}} // whose place loaded gives to the job
+			l.head = &job{Job: broker.Job{ID: head}} // loaded replaces it by the job with this ID
 		}
 		if l.lapse.name != "" {
 			q.lapses.ReplaceOrInsert(l.lapse)
@@ -94,8 +94,7 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 	}
 }
 
-// loaded makes what leads to the jobs of a queue, and what it counts, of the records
-// that came. Turns begin anew.
+// loaded makes the lists and counts of a queue from the loaded records. Turns start anew.
 func (q *queue) loaded() error {
 	q.most = len(q.jobs)
 	for l := range q.all() {
@@ -124,12 +123,12 @@ func (q *queue) loaded() error {
 	return nil
 }
 
-// all are the keys of the queue.
+// all iterates over the lanes of the queue's keys.
 func (q *queue) all() iter.Seq[*lane] {
 	return func(yield func(*lane) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.lane) }) }
 }
 
-// put puts a job where its record says that it is.
+// put adds a job to the lists and counts to which it belongs by its record.
 func (q *queue) put(j *job) error {
 	known := slices.Contains(broker.States(), j.State)
 	if j.lane = q.lane(j.Key); !known || j.lane == nil {
@@ -146,7 +145,7 @@ func (q *queue) put(j *job) error {
 	case broker.StateActive:
 		w := q.workers[j.Worker]
 		if w == nil {
-			return fmt.Errorf("%w: its worker is not there", broker.ErrMalformed)
+			return fmt.Errorf("%w: its worker does not exist", broker.ErrMalformed)
 		}
 		w.Held++
 	case broker.StateCompleted, broker.StateCancelled:

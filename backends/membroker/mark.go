@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// mark is a name that somebody holds; a free one is not stored (§24).
+// mark is a mark that has an owner; a free one is not stored (§24).
 type mark struct {
 	broker.Marked
 	lapse lapse

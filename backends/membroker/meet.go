@@ -9,14 +9,13 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// meet replaces the content of the holder of a new job's unique key, or of the job behind
-// that holder (§39, §40). It reports false if the new job has to be stored behind the
-// holder.
+// meet replaces the content of the job that holds a new job's unique key, or of the job behind
+// that holder (§39, §40). It reports false if the new job must be stored behind the holder.
 func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt, now time.Time) (met bool, err error) {
 	h := q.unique[j.Unique.Key]
 	to := q.jobs[holder]
 	if to != nil && to.Unique.Key != j.Unique.Key {
-		to = nil // a later job with its ID
+		to = nil // a later job with the ID of the holder, which is gone
 	}
 	if next := q.behind(h); next != nil {
 		to = next
@@ -49,7 +48,7 @@ func replaceable(j *job) bool {
 	return behind || j.State != broker.StateDead && j.State.Editable()
 }
 
-// postpone gives a debounced job its time (§40).
+// postpone gives a debounced job its new time (§40).
 func (q *queue) postpone(j *job, due, now time.Time) {
 	switch {
 	case j.State == broker.StateRetry:
@@ -77,7 +76,7 @@ func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	q.unique[j.Unique.Key] = h
 }
 
-// unmeet returns a function that undoes the replacing of the present holder of a key.
+// unmeet returns a function that undoes meet. Call unmeet before meet.
 func (q *queue) unmeet(j *job, h hold) func() {
 	past, known := q.remembered[j.ID]
 	to := q.behind(h)
@@ -111,8 +110,8 @@ func (q *queue) behind(h hold) *job {
 	return nil
 }
 
-// dropKey frees a key, and gives it to the job behind its holder, which becomes pending or
-// scheduled (§41).
+// dropKey takes a key from its holder. It gives the key to the job behind the holder, if any,
+// which becomes pending or scheduled (§41).
 func (q *queue) dropKey(key string) {
 	h := q.unique[key]
 	q.note(journal.Unique, key)

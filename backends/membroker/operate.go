@@ -45,7 +45,7 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 	switch op.Kind {
 	case broker.OpCancel:
 		if q.cancel(j, now); j.State == broker.StateNone {
-			return broker.StateCancelled, "", nil // of which no record is kept
+			return broker.StateCancelled, "", nil // no record is kept
 		}
 	case broker.OpDelete:
 		moved := stays
@@ -84,8 +84,8 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 	return j.State, holder, err
 }
 
-// cancel ends a job, or asks the holder of an active one to: that is no
-// transition, since the lease goes on.
+// cancel ends a job. If the job is active, it only asks the worker to end it: that is not a
+// transition, since the lease continues.
 func (q *queue) cancel(j *job, now time.Time) {
 	if j.State == broker.StateActive {
 		j.CancelRequested = true
@@ -100,7 +100,7 @@ func (q *queue) cancel(j *job, now time.Time) {
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
 }
 
-// redrive sends a dead job back, unless another holds its unique key (§19).
+// redrive sends a dead job back to its queue, unless another job holds its unique key (§19).
 func (q *queue) redrive(j *job, now time.Time) (holder string, err error) {
 	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilDone {
 		if holder, held := q.holderOf(j.Unique.Key, now); held {
@@ -113,7 +113,7 @@ func (q *queue) redrive(j *job, now time.Time) (holder string, err error) {
 	return "", nil
 }
 
-// reschedule gives a job a new time; a pending one waits for it as scheduled.
+// reschedule gives a job a new time. A pending job becomes scheduled if that time is not due.
 func (q *queue) reschedule(j *job, due, now time.Time) {
 	j.Head = j.Moved()
 	switch {
@@ -141,7 +141,7 @@ func (s *Store) removeQueue(ref broker.Ref, now time.Time) error {
 		return broker.QueueInUse(info)
 	}
 	for _, w := range slices.Clone(q.waiters) {
-		w.wake() // to learn that its worker is gone
+		w.wake() // its claim then finds that the worker is gone
 	}
 	q.noteAll()
 	delete(s.queues, ref.Queue)

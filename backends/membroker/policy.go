@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// Policy changes what the request sets, in one step. Setting something in a
-// queue that does not exist makes it exist; reading does not.
+// Policy changes the rules that the request sets, in one step. Setting a rule creates the
+// queue if it does not exist; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, err
@@ -18,7 +18,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if (req == broker.PolicyRequest{Queue: req.Queue, Key: req.Key}) {
 		return b.store.policy(req.Queue, req.Key), nil
 	}
-	b.store.at = time.Time{} // a policy has no time: claims find out what a rate allows
+	b.store.at = time.Time{} // a policy request has no time: the next claim finds out what a rate allows
 	q := b.store.queue(req.Queue)
 	if req.Key != "" {
 		l := q.laneOf(req.Key)
@@ -41,11 +41,11 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 		q.rule(n.lane)
 		return true
 	})
-	q.touch() // it may have been resumed
+	q.touch() // the queue may have been resumed
 	return q.policy, nil
 }
 
-// policy is that of a queue or, unless it is empty, of a key.
+// policy returns the policy of a queue or, unless key is empty, of a key.
 func (s *Store) policy(queue, key string) broker.Policy {
 	q := s.queues[queue]
 	if q == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// lapse says that something can be removed at a time in microseconds. What is
-// kept on beyond that has another lapse, and this one does nothing.
+// lapse says that something can be removed at a time in microseconds. If that thing is then
+// kept for longer, it gets another lapse, and the first one does nothing.
 type lapse struct {
 	at   int64
 	what lapsed
@@ -22,12 +22,12 @@ type lapsed int8
 
 // What lapses.
 const (
-	lapsedRecord lapsed = iota // of a completed or cancelled job
-	lapsedID                   // a remembered one
-	lapsedWindow               // of a unique key
-	lapsedWorker               // the memory of an ended one
+	lapsedRecord lapsed = iota // the record of a completed or cancelled job
+	lapsedID                   // a remembered ID
+	lapsedWindow               // the window of a unique key
+	lapsedWorker               // an ended worker
 	lapsedMark
-	lapsedKey // the starts of one that has no jobs
+	lapsedKey // the starts of a key without jobs
 )
 
 // lapses are in the order of their times.
@@ -49,8 +49,8 @@ func (l lapses) at(at time.Time, what lapsed, name string) lapse {
 	return x
 }
 
-// each removes what has lapsed, while there is budget for it, and returns what is
-// left of that; below zero if it was too small.
+// each removes what has lapsed, while the budget lasts. It returns the rest of the budget,
+// below zero if the budget was too small.
 func (l lapses) each(now time.Time, budget int, remove func(lapse)) int {
 	for x, ok := l.Min(); ok && x.at <= now.UnixMicro(); x, ok = l.Min() {
 		if budget--; budget < 0 {
@@ -85,8 +85,8 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pru
 	return got, nil
 }
 
-// prune removes what has lapsed, then the records that retention no longer keeps,
-// those that ended first going first.
+// prune removes what has lapsed, then the records that the policy's retention no longer keeps,
+// the oldest first.
 func (q *queue) prune(budget int, got *broker.Pruned, now time.Time) {
 	budget = q.lapses.each(now, budget, func(x lapse) { q.removeLapsed(x, got, now) })
 	for j := q.surplus(now); j != nil && budget >= 0; j = q.surplus(now) {
@@ -97,7 +97,7 @@ func (q *queue) prune(budget int, got *broker.Pruned, now time.Time) {
 	got.More = got.More || budget < 0
 }
 
-// removeLapsed removes what a lapse is about, unless that has been renewed since.
+// removeLapsed removes the thing that a lapse is about, unless it was extended since.
 func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 	switch x.what {
 	case lapsedRecord:
@@ -147,7 +147,7 @@ func (q *queue) pruneJob(j *job, got *broker.Pruned, now time.Time) {
 	q.drop(j, now, stays)
 }
 
-// surplus is the first record that the queue's policy no longer keeps, or nil.
+// surplus returns the first record that the queue's policy no longer keeps, or nil.
 func (q *queue) surplus(now time.Time) *job {
 	if most := q.policy.RetainCompleted.Count; most > 0 && int64(q.len(broker.StateCompleted)+q.len(broker.StateCancelled)) > most {
 		return q.firstOf(broker.StateCompleted, broker.StateCancelled)

@@ -11,15 +11,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// job is a stored job: what callers are shown of it, and its positions in the
-// lists of its queue. Its bytes, headers and errors are replaced and never
-// written to, so they can be copied for callers after the store is unlocked.
+// job is a stored job, with its positions in the lists of its queue. Its bytes, headers and
+// errors are never changed, only replaced by others. So they can be copied for callers after
+// the store is unlocked.
 type job struct {
 	broker.Job
 	lane    *lane // of its Key
 	born    int64 // its position among the jobs of its Key
 	at, seq int64 // its position in the list of its state
-	lapse   lapse // completed and cancelled: when the record is removed
+	lapse   lapse // of a completed or cancelled job: when the record is removed
 }
 
 // queue is a queue with its jobs. A job that leaves a state leaves its lists in the same
@@ -32,28 +32,28 @@ type queue struct {
 	jobs   map[string]*job
 	states [broker.StateWaiting + 1]list // in the order of job.rank, then of seq
 	keyed  list                          // the jobs with a Key, by key, then in the order of their enqueue
-	seq    int64                         // the highest position that was given, to a job behind all others
-	front  int64                         // the lowest one, to a job before all others; negative
-	most   int                           // how many jobs there were at most since the map was made
+	seq    int64                         // the highest position given so far; a job at the end gets the next higher one
+	front  int64                         // the lowest position given so far, negative; a job at the front gets the next lower one
+	most   int                           // the highest number of jobs since the map was made
 
 	lanes   lanes // by key
 	keyless *lane // of the jobs without a key
 	rings   [broker.Priorities]ring
-	late    turns // lanes that may start nothing before a time
+	late    turns // lanes whose rate allows no start before a time
 
 	starts, retries   broker.Bucket // for the policy's rates
 	opens, retryOpens time.Time     // when the rates allow the next start, as of the last claim; zero: at once
 
 	turn       int64 // how many jobs claims leased
 	suppressed int64 // how many dead jobs are suppressed
-	bytes      int64 // of the jobs for which weighs holds
+	bytes      int64 // payload and headers of the jobs that count for MaxBytes (see weighs)
 	totals     broker.Totals
 
-	workers map[string]*worker // live ones and ended ones
-	orphans []*worker          // ended ones that still hold jobs, for Reclaim
+	workers map[string]*worker // live and ended workers
+	orphans []*worker          // ended workers that still hold jobs, for Reclaim
 
 	unique     map[string]hold // by unique key
-	remembered map[string]past // IDs given by callers whose jobs are gone
+	remembered map[string]past // IDs that callers gave, whose jobs are gone
 	lapses     lapses          // what Prune removes at its time
 
 	waiters []*waiter // claims that wait, the oldest first
@@ -75,8 +75,8 @@ func newQueue(s *Store, name string) *queue {
 
 func (q *queue) len(s broker.State) int { return q.states[s].Len() }
 
-// rank returns what orders the jobs of a state: of pending ones the lane and priority, of
-// others the time when they are due or when they ended.
+// rank returns the number that orders the jobs of a state: pending jobs by lane and priority,
+// other jobs by the time when they are due or when they ended.
 func (j *job) rank() int64 {
 	switch {
 	case j.State == broker.StatePending:
@@ -107,8 +107,8 @@ func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due t
 	}
 }
 
-// move moves a job to another state, behind the others there. Nothing else does. due is
-// when the job is due, zero in states without such a time.
+// move moves a job to the end of another state's list. No other function changes the state of
+// a stored job. due is when the job is due, zero in states without such a time.
 func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.check(j.State, event, to)
 	q.note(journal.Jobs, j.ID)
@@ -124,8 +124,8 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due 
 	q.settled(j)
 }
 
-// settled updates the lane and the queue after a job changed its state. A head that ended
-// is no head any more.
+// settled updates the lane and the queue after a job changed its state. A head that no longer
+// keeps its key back is not the head any more.
 func (q *queue) settled(j *job) {
 	if l := j.lane; l.head == j && q.passes(j) {
 		l.head = nil
@@ -135,15 +135,15 @@ func (q *queue) settled(j *job) {
 	q.touch()
 }
 
-// check panics on a step that the table of transitions does not have.
+// check panics on a transition that the table of transitions does not have.
 func (q *queue) check(from broker.State, event broker.TransitionEvent, to broker.State) {
 	if !broker.Legal(from, event, to) {
 		panic(fmt.Sprintf("membroker: %v may not lead from %v to %v", event, from, to))
 	}
 }
 
-// leave takes a job out of the list and the counts of its state. The caller changes the
-// job's Head after it, since a suppressed dead job is counted by that.
+// leave removes a job from the list and the counts of its state. Change the job's Head only
+// after leave, which uses Head.Suppressed to correct the count of suppressed jobs.
 func (q *queue) leave(j *job) {
 	q.count(j, -1)
 	q.states[j.State].Delete(j.entry())
@@ -157,8 +157,8 @@ func (q *queue) leave(j *job) {
 	}
 }
 
-// toFront puts jobs that just became pending before all others, in their order (§16). The
-// step that made them pending records the change.
+// toFront moves jobs that just became pending to the front, in their order (§16). It need not
+// note their records, since move already did.
 func (q *queue) toFront(jobs ...*job) {
 	for _, j := range slices.Backward(jobs) {
 		q.states[broker.StatePending].Delete(j.entry())
@@ -168,8 +168,8 @@ func (q *queue) toFront(jobs ...*job) {
 	}
 }
 
-// finish moves a job with the head of an ended one to a final state, or drops it if its
-// record is not kept (§11).
+// finish moves a job, whose head already says that it ended, to a final state. It drops the
+// job if its record is not kept (§11).
 func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, now time.Time) {
 	q.freeKey(j)
 	keep := q.retention(j)
@@ -195,12 +195,12 @@ func (q *queue) lapseAt(j *job, at time.Time) {
 	j.lapse = q.lapses.at(at, lapsedRecord, j.ID)
 }
 
-// drop removes a job, and remembers a given ID. moved is the epoch at which the job was
-// moved elsewhere, or stays.
+// drop removes a job, and remembers its ID if a caller gave it. moved is the epoch at which
+// the job was moved to another store, or stays.
 func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
 	q.out(j)
-	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map does not shrink by itself
+	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst of jobs: a map does not shrink by itself
 		q.jobs, q.most = make(map[string]*job), 0
 	}
 	if j.GivenID {
@@ -241,7 +241,7 @@ func ownHead(h broker.Head) broker.Head {
 	return h
 }
 
-// detach replaces what jobs share with the store by copies for the caller.
+// detach replaces the data that jobs share with the store by copies for the caller.
 func detach(jobs []broker.Job) {
 	for i := range jobs {
 		j := &jobs[i]

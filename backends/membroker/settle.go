@@ -42,20 +42,20 @@ func (s *Store) settle(req *broker.SettleRequest, now time.Time) []broker.Verdic
 	return verdicts
 }
 
-// part is the state of a settle in one queue, where its number is compared with the
-// worker's last.
+// part is the state of a settle in one queue. There the number of the request is compared with
+// the last number of the worker.
 type part struct {
 	queue    *queue         // nil if it does not exist
 	worker   *worker        // nil if the queue does not know it
 	old      bool           // the number is not higher than the last: nothing is settled
-	known    []broker.State // with the same number: the verdicts of the first time
+	known    []broker.State // if the number is the last one: the verdicts that the first request got
 	released []*job
 }
 
 func (s *Store) part(queue string, req *broker.SettleRequest) *part {
 	p := &part{queue: s.queues[queue]}
 	p.worker = p.queue.worker(req.Worker)
-	if w := p.worker; w != nil && !w.ended { // the memory of numbers ends with the worker
+	if w := p.worker; w != nil && !w.ended { // numbers are compared only while the worker lives
 		switch {
 		case req.Number < w.number:
 			p.old = true
@@ -100,8 +100,8 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 	return to
 }
 
-// end applies an outcome to an active job, given the head that its worker knows, and
-// returns the state that it leads to.
+// end applies an outcome to an active job, and returns the job's new state. head is the head
+// as its worker knows it.
 func (q *queue) end(j *job, event broker.TransitionEvent, item *broker.Settlement, head *broker.Head, history int,
 	now time.Time) broker.State {
 	o := item.Outcome

@@ -16,9 +16,9 @@ type Store struct {
 	mu       sync.Mutex
 	at       time.Time // the time of the step that is under way; zero if it has none
 	queues   map[string]*queue
-	touched  []*queue // in which something may have become claimable in this step
+	touched  []*queue // queues where a job may have become claimable in this step
 	marks    map[string]*mark
-	fence    int64 // the highest given to a holder of any mark
+	fence    int64 // the highest fence given to an owner of any mark
 	lapses   lapses
 	watchers map[string][]*watcher // by queue
 	ahead    time.Duration         // of the store's clock; see Advance
@@ -33,8 +33,8 @@ func NewStore() *Store {
 		watchers: make(map[string][]*watcher)}
 }
 
-// Open returns a new handle on the store. Closing it ends its own calls that
-// wait and leaves the store and its other handles as they are.
+// Open returns a new handle on the store. Closing the handle ends its own waiting calls; the
+// store and its other handles go on.
 func (s *Store) Open() *Broker {
 	return &Broker{store: s, waiting: make(map[*waiter]struct{}), watching: make(map[*watcher]struct{})}
 }
@@ -45,10 +45,10 @@ func New() *Broker { return NewStore().Open() }
 // now returns the store's time.
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead).UTC() }
 
-// Advance puts the store's clock ahead by d, for tests: jobs become due, and leases,
-// windows and retentions lapse. Claims that wait look again. Handlers and servers' timers
-// go on by time.Now. In a testing/synctest bubble use time.Sleep instead. A d of zero or
-// less does nothing.
+// Advance moves the store's clock forward by d, for tests: jobs become due, and leases,
+// windows and retentions run out. Waiting claims look again. Handlers and the timers of servers
+// still use time.Now. In a testing/synctest bubble use time.Sleep instead. If d is zero or
+// less, Advance does nothing.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,14 +106,14 @@ func (b *Broker) usable(ctx context.Context, op string) error {
 	return nil
 }
 
-// end ends an atomic step, and wakes claims that can get what it left.
+// end ends an atomic step, and wakes waiting claims that may now get a job.
 func (b *Broker) end() {
 	b.store.wake()
 	b.store.record()
 	b.store.mu.Unlock()
 }
 
-// queue returns a queue, and makes it if it does not exist (§1).
+// queue returns a queue, and creates it if it does not exist (§1).
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
@@ -124,8 +124,7 @@ func (s *Store) queue(name string) *queue {
 	return q
 }
 
-// Limits says that the store lives and dies with this process. It refuses
-// nothing.
+// Limits says that the store ends with this process. It has no other limit.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
 
 // Ping returns the store's time, or ErrClosed once the handle is closed.
@@ -141,8 +140,8 @@ func (b *Broker) Ping(ctx context.Context) (time.Time, error) {
 // Reconnect does nothing: there are no connections.
 func (b *Broker) Reconnect() {}
 
-// Close ends this handle's calls that wait and closes the channels of its
-// watches; later calls answer ErrClosed. It does nothing to the store and
+// Close ends this handle's waiting calls and closes the channels of its
+// watches; later calls return ErrClosed. It does not change the store, and
 // always returns nil.
 func (b *Broker) Close() error {
 	b.store.mu.Lock()

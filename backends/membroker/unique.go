@@ -12,8 +12,8 @@ import (
 type hold struct {
 	id    string
 	mode  broker.UniqueMode
-	until time.Time // zero: until the job frees it
-	next  string    // the job that waits behind it, or did (§41)
+	until time.Time // when the key becomes free; zero: when the job frees it
+	next  string    // the job that waits behind the holder, or did (§41)
 }
 
 // holderOf returns which job holds a unique key.
@@ -22,7 +22,7 @@ func (q *queue) holderOf(key string, now time.Time) (id string, held bool) {
 	return h.id, ok && (h.until.IsZero() || now.Before(h.until))
 }
 
-// takeKey gives a job its unique key, which nobody else holds.
+// takeKey gives a job its unique key, which no other job holds.
 func (q *queue) takeKey(j *job, now time.Time) {
 	u := j.Unique
 	q.note(journal.Unique, u.Key)
@@ -30,13 +30,13 @@ func (q *queue) takeKey(j *job, now time.Time) {
 	if u.TTL > 0 {
 		h.until = later(now, u.TTL)
 	}
-	if q.unique[u.Key] = h; u.Mode == broker.UniqueWindow { // which outlives the job
+	if q.unique[u.Key] = h; u.Mode == broker.UniqueWindow { // a window may outlive the job
 		q.lapses.at(h.until, lapsedWindow, u.Key)
 	}
 }
 
-// freeKey frees the key of a job that ends or, by its mode, starts. A window
-// lasts for its time. A job that waits behind gets the key (§41).
+// freeKey frees the unique key of a job that ends or, if the mode says so, starts. A window
+// stays until its time is over. A job that waits behind gets the key (§41).
 func (q *queue) freeKey(j *job) {
 	u := j.Unique
 	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.ID {
@@ -47,13 +47,15 @@ func (q *queue) freeKey(j *job) {
 // past is what is remembered of an ID whose job is gone, or was never stored.
 type past struct {
 	until time.Time
-	moved int64  // the epoch at which the job was moved elsewhere, or stays
+	moved int64  // the epoch at which the job was moved to another store, or stays
 	into  string // the job that it replaced (§39)
 }
 
+// stays is the past.moved of a job that was not moved: no epoch is higher, so a restore is
+// refused as well.
 const stays int64 = math.MaxInt64
 
-// remember refuses an ID for the queue's duplicate span from now on (§1).
+// remember makes the queue refuse an ID for its duplicate span from now on (§1).
 func (q *queue) remember(id string, now time.Time, moved int64) {
 	q.rememberInto(id, now, past{moved: moved})
 }
@@ -69,8 +71,8 @@ func (q *queue) rememberInto(id string, now time.Time, p past) {
 	q.lapses.at(p.until, lapsedID, id)
 }
 
-// exists reports whether an ID is refused. A job that was moved elsewhere may come back from
-// a later epoch (§29).
+// exists reports whether an ID is refused. A job that was moved to another store may come back
+// with a higher epoch (§29).
 func (q *queue) exists(n *broker.NewJob, now time.Time) bool {
 	if q.jobs[n.ID] != nil {
 		return true

@@ -8,17 +8,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// waiter is a claim that waits. The call makes its channel and its timer, so that they
+// waiter is a waiting claim. The call of Claim makes the channel and the timer, so that they
 // belong to the caller's synctest bubble, if there is one.
 type waiter struct {
 	worker string
 	queues []*queue
-	alarm  time.Time // when it looks at a job that will be due; zero for none
+	alarm  time.Time // when it looks again, for a job that is due then; zero for never
 	woken  chan struct{}
 }
 
-// touch makes the end of this step check whether to wake a claim that waits. Every change
-// of what a queue can give calls it.
+// touch makes the end of this step check whether to wake a waiting claim. Call it after each
+// change that may make a job claimable.
 func (q *queue) touch() {
 	if !q.touched && len(q.waiters) > 0 {
 		q.touched = true
@@ -26,10 +26,9 @@ func (q *queue) touch() {
 	}
 }
 
-// wake wakes one claim in each touched queue that has something: a claimable job, or one
-// that will be due and for which no alarm is set. When that claim comes back it touches the
-// queue, whether it leases jobs or ends, so that the next one is woken if something is left
-// (§17).
+// wake wakes one claim in each touched queue that has a claimable job, or a job that will be
+// due and for which no alarm is set. When that claim looks again, it touches the queue, whether
+// it leases jobs or ends. So the next claim is woken if jobs are left (§17).
 func (s *Store) wake() {
 	for _, q := range s.touched {
 		q.touched = false
@@ -47,8 +46,8 @@ func (q *queue) awaited() bool {
 	return due.IsZero() || slices.ContainsFunc(q.waiters, func(w *waiter) bool { return !w.alarm.IsZero() && !w.alarm.After(due) })
 }
 
-// wait repeats a claim until it gives something, fails, or its time is over.
-// The store is locked when wait is called and when it returns, not in between.
+// wait repeats a claim until it gets jobs, fails, or its time is over. The store is locked when
+// wait is called and when it returns, and unlocked while it waits.
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker.Claimed) error {
 	end := b.store.now().Add(req.Wait)
 	timer := time.NewTimer(req.Wait)
@@ -79,8 +78,8 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker
 	}
 }
 
-// listen adds a claim that waits to its queues. Its alarm is set for the first job that
-// will be due and for which no other claim has an alarm.
+// listen adds a waiting claim to its queues. It sets the claim's alarm to the time of the first
+// job that will be due and for which no other claim has an alarm.
 func (b *Broker) listen(req *broker.ClaimRequest) *waiter {
 	w := &waiter{worker: req.Worker, woken: make(chan struct{}, 1)}
 	b.waiting[w] = struct{}{}

@@ -8,11 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// watchBuffer is how many events a watcher may lag behind.
+// watchBuffer is how many events a watcher may lag behind before it misses some.
 const watchBuffer = 256
 
-// watcher is a call of Watch that goes on. Its channel is sent to and closed
-// under the store's mutex only.
+// watcher is a Watch that has not ended. Its channel is used only under the store's mutex, for
+// sends and for the close.
 type watcher struct {
 	handle *Broker
 	req    broker.WatchRequest
@@ -58,7 +58,7 @@ func (w *watcher) leave() {
 	close(w.events)
 }
 
-// emit tells the watchers of a queue.
+// emit sends an event to the watchers of its queue.
 func (s *Store) emit(e broker.Event) {
 	for _, w := range s.watchers[e.Queue] {
 		if w.req.Wants(e.Kind) {

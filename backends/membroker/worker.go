@@ -18,7 +18,7 @@ type worker struct {
 	forget lapse // when an ended ID is forgotten
 
 	number   int64          // of its last settle here (§10)
-	verdicts []broker.State // of that settle's items: where they went, none where the lease was lost
+	verdicts []broker.State // the new states of that settle's items; StateNone if the lease was lost
 }
 
 // worker returns the worker with an ID, alive or ended, or nil.
@@ -31,7 +31,7 @@ func (q *queue) worker(id string) *worker {
 
 func gone(op, queue string) error { return broker.About(broker.ErrWorkerGone, op, queue, "") }
 
-// give leases an active job without a lease to a worker.
+// give gives a worker the lease of a job, which is active and has no lease.
 func (q *queue) give(j *job, w *worker) {
 	j.Worker = w.ID
 	w.Held++
@@ -73,8 +73,8 @@ func (q *queue) endWorker(w *worker, now time.Time) {
 	}
 }
 
-// Renew registers a worker or extends its leases, in all the named queues or,
-// when one of them has ended the worker, in none. §6, §7, §8.
+// Renew registers a worker or extends its leases in all the named queues. If one of them has
+// ended the worker, it does so in none of them. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	now, err := b.begin(ctx, "renew", req.Now, req.Check())
 	if err != nil {
@@ -134,8 +134,8 @@ func ownInfo(i broker.WorkerInfo) broker.WorkerInfo {
 	return i
 }
 
-// Reclaim ends the workers that ran out and hands their jobs to the calling
-// one, up to Max a call. §8.
+// Reclaim ends the workers whose leases ran out, and leases their jobs to the calling
+// worker, up to Max jobs per call. §8.
 func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
 	now, err := b.begin(ctx, "reclaim", req.Now, req.Check())
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	for _, name := range req.Queues {
 		q := b.store.queues[name]
 		w := q.worker(req.Worker)
-		if w == nil || !w.Alive(now) { // ended ones have no Until
+		if w == nil || !w.Alive(now) { // an ended worker is not alive: it has no Until
 			errs = append(errs, gone("reclaim", name))
 			continue
 		}
@@ -166,14 +166,14 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 }
 
 // reclaim leases jobs of ended workers to w until jobs has limit of them, or room, a number
-// of bytes, is used up (§13). The new epoch voids the old lease (§3).
+// of bytes, is used up (§13). The new epoch makes the old lease invalid (§3).
 func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
 	for _, orphan := range slices.Clone(q.orphans) {
 		for _, j := range q.heldBy(orphan) {
 			if len(jobs) >= limit || *room <= 0 {
 				return jobs
 			}
-			q.move(j, broker.OnReclaim, broker.StateActive, time.Time{}) // which ends an orphan that holds no more
+			q.move(j, broker.OnReclaim, broker.StateActive, time.Time{}) // removes the old worker from orphans with its last job
 			j.Head = j.Moved()
 			q.give(j, w)
 			*room -= j.size()
@@ -183,8 +183,8 @@ func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []br
 	return jobs
 }
 
-// Retire releases what a worker holds, to the front and in the order in which
-// it was claimed, and makes its ID dead, also where it never registered: its
+// Retire releases a worker's jobs to the front of their queues, in the order in which they
+// were claimed, and ends the worker's ID. It also ends an ID that never registered, since its
 // registration may still be under way. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
 	now, err := b.begin(ctx, "retire", req.Now, req.Check())

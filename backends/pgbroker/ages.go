@@ -7,13 +7,13 @@ import (
 )
 
 // ages remembers, for each queue, where Queues last saw the oldest job of each lane and
-// state, so that the next search can begin there. While a snapshot in the database is
-// old, index entries of jobs that are gone cannot be removed, and a search from the front
-// of an index reads all of them.
+// state, so that the next search can begin there. While the database has an old snapshot, it
+// cannot remove the index entries of jobs that are gone, and a search from the front of an
+// index reads all these entries.
 //
 // A search from there may miss a job that appeared late: from a transaction that was open
-// for long, or from another store, with a time in the past. So each search begins at the
-// front, unless the last one from there took long.
+// for a long time, or from another store, with a time in the past. So each search begins at
+// the front, unless the last search from the front took long.
 type ages struct {
 	mu     sync.Mutex
 	queues map[string]*queueAges
@@ -22,9 +22,10 @@ type ages struct {
 
 type queueAges struct {
 	from  [places]int64
-	front time.Time // from then on a search begins at the front
+	front time.Time // when a search will again begin at the front
 
-	// The last seq taken: at asked, in µs of the store's time, and at least dueMargin before.
+	// drawn is the last seq taken at asked, in µs of the store's time. before is the last seq
+	// taken at least dueMargin earlier.
 	drawn, before, asked int64
 }
 
@@ -33,20 +34,20 @@ type queueAges struct {
 const places = lanes + 5
 
 // dearness says which statements of Queues are too slow to search everything each time: those
-// that take at least from. They search everything again after share times the time that they
-// took.
+// that take at least from. Such a statement searches everything again after a pause of share
+// times the time that it took.
 type dearness struct {
 	from  time.Duration
 	share int
 }
 
-// isDear lets such statements use a twentieth of one connection's time.
+// isDear lets slow statements use at most a twentieth of one connection's time.
 var isDear = dearness{from: 50 * time.Millisecond, share: 20}
 
-// dearPause is the longest pause.
+// dearPause is the longest pause: the oldest jobs that Queues reports may be this old.
 const dearPause = time.Minute
 
-// pause returns how long not to repeat a statement that took this many µs.
+// pause returns how long to wait before a statement that took us µs searches everything again.
 func (d dearness) pause(us int64) time.Duration {
 	took := time.Duration(us) * time.Microsecond
 	if took < d.from {
@@ -63,7 +64,7 @@ func (a *ages) start(now time.Time) (queues []string, from []int64) {
 		if now.Before(q.front) {
 			queues, from = append(queues, name), append(from, q.from[:]...)
 		} else if now.Sub(q.front) > dearPause {
-			delete(a.queues, name) // nobody asks for it any more
+			delete(a.queues, name) // no call asks for this queue any more
 		}
 	}
 	return queues, from
@@ -72,16 +73,16 @@ func (a *ages) start(now time.Time) (queues []string, from []int64) {
 // agesLook is a search of Queues for the oldest jobs.
 type agesLook struct {
 	now    time.Time // when it began
-	queues []string  // that are not searched from the front
-	from   []int64   // where it begins, by queue and place
+	queues []string  // the queues that are not searched from the front
+	from   []int64   // where the search begins, by queue and place
 
 	// The answer.
-	at, drawn, took int64 // the store's time, µs; the last seq taken; how long it took, µs
+	at, drawn, took int64 // the store's time in µs; the last seq taken; how long the search took in µs
 	seen            []agesSeen
 }
 
-// agesSeen has what a search saw of a queue's oldest jobs: at each place the first seq or
-// time, or none.
+// agesSeen has what a search found of a queue's oldest jobs: for each place the first seq or
+// time, or nil.
 type agesSeen struct {
 	queue  string
 	first  []*int64
@@ -116,7 +117,7 @@ func (a *ages) raise(l *agesLook) {
 		for i, first := range s.first {
 			switch {
 			case i < lanes && i%2 == 0:
-				q.from[i] = noFloor // front lanes: each job that is put there has a lower seq
+				q.from[i] = noFloor // front lanes: a new job there has a lower seq than all others
 			case i < lanes && first == nil:
 				q.from[i] = q.before
 			case i < lanes:

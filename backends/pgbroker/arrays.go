@@ -22,8 +22,8 @@ func lean(arg any) any {
 	return arg
 }
 
-// textArray returns each element in the same variable: the driver asks for an element when it
-// has encoded the one before.
+// textArray returns each element in the same variable. This is safe because the driver encodes
+// one element before it asks for the next.
 type textArray struct {
 	all []string
 	at  textElement

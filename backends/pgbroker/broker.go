@@ -24,19 +24,20 @@ type Config struct {
 
 	// PollOnly makes the broker depend on nothing that a connection keeps from
 	// one transaction to the next: no LISTEN, no prepared statements. It is for
-	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
-	// every 10 ms while there is work, backing off to a second, watchers to 250 ms. More
-	// than four workers of a queue share four polls a second. With Listen they do not poll.
+	// PgBouncer in transaction pooling. Waiting claims and watchers then poll: every 10 ms
+	// while there is work, and less and less often without, claims down to once a second,
+	// watchers to every 250 ms. More than four workers of a queue share four polls a second.
+	// With Listen they do not poll.
 	PollOnly bool
 
 	// Listen is the URL of the same database, or its keywords and values, for the one
-	// connection that listens, which needs a session: past a PgBouncer, or through
-	// one in session pooling. Defaults to a connection of the pool, or with PollOnly to
+	// connection that listens. That connection needs a session: it must bypass a PgBouncer, or
+	// use one in session pooling. Defaults to a connection of the pool, or with PollOnly to
 	// none.
 	Listen string
 
-	// Logger receives what an operator should know, such as rights that the connection's
-	// role lacks. Defaults to slog.Default.
+	// Logger receives what an operator should know, such as privileges that the connection's
+	// role does not have. Defaults to slog.Default.
 	Logger *slog.Logger
 }
 
@@ -48,15 +49,15 @@ type Broker struct {
 
 	channel  string          // of notifications
 	listens  *pgx.ConnConfig // Config.Listen, or nil
-	limited  sync.Map        // queues that had a depth limit when last looked at: saves a round trip
-	keeping  sync.Map        // queues that kept records when last looked at
+	limited  sync.Map        // queues that had a depth limit at the last call; knowing them saves a round trip
+	keeping  sync.Map        // queues that kept records at the last call
 	floors   floors
 	last     lastClaim
 	due      dueTimes
 	dues     duewatch.Watch
-	pause    atomic.Int64 // of the next look without notifications, in nanoseconds
-	pollers  atomic.Int64 // workers that serve the queue which the fewest serve, if this broker never listens
-	counted  atomic.Int64 // when they were counted, Unix time in nanoseconds
+	pause    atomic.Int64 // until the next poll without notifications, in nanoseconds
+	pollers  atomic.Int64 // if this broker never listens: the number of workers of its queue with the fewest workers
+	counted  atomic.Int64 // when pollers was counted, Unix time in nanoseconds
 	rounds   rounds
 	flows    flows
 	leases   leases
@@ -69,9 +70,9 @@ type Broker struct {
 	pulse    *pulse
 	watchers watchers
 
-	poll       time.Duration // pollListening, except in tests that only a wake-up may pass
-	daysTurned atomic.Int64  // when this process last looked at the partitions
-	daysDenied sync.Once     // logs that the role may not change them
+	poll       time.Duration // pollListening, except in tests that must get a wake-up
+	daysTurned atomic.Int64  // when this process last checked the partitions
+	daysDenied sync.Once     // logs that the role may not change the partitions
 
 	closing sync.Once
 	closed  chan struct{}
@@ -81,10 +82,10 @@ var (
 	_ broker.Broker = (*Broker)(nil)
 )
 
-// New returns a broker on a schema that Migrate made. It uses pool until Close,
-// which leaves the pool open. It fails when the server cannot be reached, when
-// the schema is not migrated (ErrNotMigrated) or is of a newer release, and when the database
-// does not default to READ COMMITTED, which every statement here relies on.
+// New returns a broker on a schema that Migrate made. The broker uses pool until Close,
+// which leaves the pool open. New fails if the server cannot be reached, if the schema is
+// not migrated (ErrNotMigrated) or is of a newer release, or if the database does not
+// default to READ COMMITTED, on which every statement here relies.
 func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
 	if config.Schema == "" {
 		config.Schema = DefaultSchema
@@ -131,9 +132,9 @@ func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	return now, broker.About(err, "ping", "", "")
 }
 
-// Close ends calls that wait and the connection that listens. It leaves the
-// pool open. Calls that are under way may finish; it waits for what the broker
-// does on its own, for broker.MaxClose at most.
+// Close ends waiting calls and the connection that listens. It leaves the pool open. Other
+// calls that are under way may finish. Close waits for the broker's background tasks, for
+// at most broker.MaxClose.
 func (b *Broker) Close() error {
 	b.closing.Do(func() {
 		close(b.closed)
@@ -151,7 +152,7 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// usable refuses calls of a closed broker, and those whose context has ended.
+// usable refuses calls on a closed broker, and calls whose context has ended.
 func (b *Broker) usable(ctx context.Context) error {
 	select {
 	case <-b.closed:

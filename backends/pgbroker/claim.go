@@ -10,14 +10,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// promoteLimit bounds how many due jobs of one queue and state become pending in one claim; of
-// all its queues together twice as many at most.
+// promoteLimit bounds how many due jobs of one queue and state become pending in one claim. In
+// all queues of the claim together, at most twice as many do.
 const promoteLimit = 1000
 
 // Claim settles and leases in one round trip, which is one transaction. It makes another
-// one if a queue has several shares and the first ones left room. The commit of a claim
-// without outcomes does not wait for the disk: a server that crashes before has forgotten
-// the lease as well. §6.
+// round trip if a queue has several shares and the first ones left room. The commit of a claim
+// without outcomes does not wait for the disk: if the server crashes before the write, it
+// loses the leases too, and the jobs are pending again. §6.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "claim", "", "")
@@ -32,11 +32,12 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claimed is the answer to a claim.
 type claimed struct {
 	broker.Claimed
-	passed  bool // keys were skipped that other claims had locked
-	counted bool // rates counted jobs, at its Now
+	passed  bool // keys were skipped because other claims had locked them
+	counted bool // rates counted its jobs as started at Now
 }
 
-// claim makes one claim, of pending jobs only if known has the rest about the queues.
+// claim makes one claim. With known, it asks only for pending jobs, since known has
+// everything else about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (got claimed, err error) {
 	heard := known.begin(b.waker)
 	var duties map[string]*duty
@@ -56,7 +57,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 	}
 	room := req.ByteLimit()
 	if b.flows.any(req.Queues) {
-		known = nil // it knows nothing of keys
+		known = nil // known says nothing about keys
 	}
 	var c *claiming
 	for tries := 0; tries == 0 || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; tries++ {
@@ -65,7 +66,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 			limit: req.Max - len(got.Jobs), room: room, state: state}
 		c.shares, shares = cutRound(shares)
 		if first {
-			c.looked = c.shares // also queues that the claim does not get to: the worker may have ended there
+			c.looked = c.shares // also queues that the claim does not reach: the worker may have ended there
 		}
 		c.shares, shares, c.flow = b.flows.cut(c.shares, shares)
 		var before []step
@@ -80,7 +81,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 			shares = c.unfinished(shares)
 			c.addTo(&got)
 			room -= c.size
-			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // rates would count the others at a later time
+			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // rates would count jobs of these queues at a later time
 				all := len(shares)
 				shares = slices.DeleteFunc(shares, func(s broker.Share) bool { return b.flows.any([]broker.Share{s}) })
 				got.More = got.More || len(shares) < all
@@ -114,8 +115,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 	return got, errors.Join(errs...)
 }
 
-// addTo adds the jobs of a round. A failed round gives none, even if rows were read: its
-// transaction may have been rolled back.
+// addTo adds the jobs of a round trip. It is not called for a failed one, even if rows were
+// read: its transaction may have been rolled back.
 func (c *claiming) addTo(got *claimed) {
 	if got.Jobs == nil {
 		got.Jobs = c.jobs
@@ -140,38 +141,38 @@ func earlier(a, b time.Time) time.Time {
 type queueState struct {
 	err     error
 	nextDue time.Time
-	looks   int // at its keys
+	looks   int // how often the claim looked at its keys
 }
 
-// claiming is one round trip of a claim. No queue comes twice in it.
+// claiming is one round trip of a claim. It asks each queue only once.
 type claiming struct {
 	b      *Broker
 	worker string
 	now    clock
-	asked  time.Time // the request's
+	asked  time.Time // the request's Now
 	known  *lastLook
-	heard  news // before it began
+	heard  news // the wake-ups before it began
 	shares []broker.Share
-	looked []broker.Share // whose due jobs it looks at before; nil for shares
+	looked []broker.Share // the queues whose due jobs it promotes first; nil means those of shares
 	limit  int
-	room   int // bytes at which the answer ends
+	room   int // the answer ends at this many bytes
 
 	at      int64 // when it looked
-	counted int64 // when rates counted the leased jobs, once all was locked: later than at; of several queues the last
-	due     int   // jobs that fell due
+	counted int64 // when rates counted the leased jobs, in the last queue that did: after the locks, so later than at
+	due     int   // how many due jobs became pending
 	jobs    []broker.Job
 	size    int             // bytes of the jobs
-	cut     bool            // claim.sql left jobs out because of their bytes
-	full    map[string]bool // queues without keys and limits that gave all that a share may take
+	cut     bool            // claim.sql left out jobs because of their bytes
+	full    map[string]bool // queues without keys and limits that gave all jobs that a share may take
 	more    bool
-	turns   []int64        // of each share, nil when no queue goes in rounds
-	begins  []broker.Share // to be asked again: the claim learned that they have rounds, keys or limits
+	turns   []int64        // the next turn of each share's queue; nil if no queue has a priority round
+	begins  []broker.Share // shares to ask again: the claim learned that their queues have rounds, keys or limits
 	flow    bool           // whether the shares are of queues with keys or limits
-	flows   []flowShare    // of each such share
-	passed  bool           // keys were skipped that other claims had locked
-	behind  int            // the first share, from 1 on, whose queue turned out to have keys or limits: later ones gave nothing
+	flows   []flowShare    // what it learned about each share, if flow is set
+	passed  bool           // keys were skipped because other claims had locked them
+	behind  int            // the number, from 1, of the first share whose queue turned out to have keys or limits; later ones gave nothing
 	state   map[string]queueState
-	places  []place       // of the jobs
+	places  []place       // the positions of the jobs
 	shareOf map[int32]int // by number of the queue; nil for a single queue that was not looked at
 }
 
@@ -207,7 +208,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	if len(c.shares) == 1 {
-		c.limit = min(c.limit, c.shares[0].Max) // lease_due.sql counts its jobs only against the limit
+		c.limit = min(c.limit, c.shares[0].Max) // lease_due.sql knows the limit of the claim, but not that of the share
 	}
 	direct := c.known == nil && !c.flow && len(c.shares) == 1 && c.b.due.expected(queues[0], c.asked)
 	if direct {
@@ -286,8 +287,8 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	}, append(args, c.turns)...)
 }
 
-// unlocked wakes waiting claims: this claim had locked jobs that its byte limit left out, and
-// another claim may have skipped them.
+// unlocked wakes waiting claims. This claim had locked jobs and then left them out because of
+// its byte limit; meanwhile another claim may have skipped them.
 func (c *claiming) unlocked(queues []string) {
 	for _, q := range queues {
 		c.b.wakeOthers(q)
@@ -297,7 +298,7 @@ func (c *claiming) unlocked(queues []string) {
 // read reads the rows of reclaim.sql.
 func (c *claiming) read(r rows) error { return c.scan(r) }
 
-// scan reads rows of jobs, which may end in more columns.
+// scan reads rows of jobs, which may have more columns at the end.
 func (c *claiming) scan(r rows, more ...any) error { return c.scanEach(r, func() {}, more...) }
 
 // scanEach is scan, and calls read after each row.
@@ -314,7 +315,7 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 		c.size += len(row.body) + len(row.tail)
 		j := row.job("", broker.StateActive)
 		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
-		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // jobs are large: many of them are not copied again and again
+		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // grow in large steps: jobs are large, so copying them often is slow
 			c.jobs = slices.Grow(c.jobs, max(min(c.limit-len(c.jobs), 15*len(c.jobs)), 1))
 		}
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
@@ -323,8 +324,8 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 	return nil
 }
 
-// finish fills in the queues of the jobs, and sorts the jobs as their queues order them: an
-// update returns them in any order.
+// finish fills in the queues of the jobs, and sorts the jobs in the order of their queues: an
+// update returns its rows in any order.
 func (c *claiming) finish() {
 	taken := make([]int, len(c.shares))
 	c.full = make(map[string]bool)

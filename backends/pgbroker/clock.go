@@ -6,11 +6,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// clock is a request's Now as statements take it: rounded down, so that nothing
-// is early, or nil for the store's own clock.
+// clock is a request's Now as statements take it: rounded down, so that nothing happens
+// early, or nil for the store's own clock.
 type clock struct {
 	micros *int64
-	frac   int64 // 1 if Now was rounded down; a delay from it adds this
+	frac   int64 // 1 if Now was rounded down, which after adds again; otherwise 0
 }
 
 func clockOf(now time.Time) clock {

@@ -18,19 +18,19 @@ type Completing interface {
 	CompletesInTx()
 }
 
-// CompleteTx completes the job of a handler in the handler's own transaction: both the rows
-// that the handler writes in it and the end of the job are stored, or neither, so that the
-// effect happens exactly once, however often the job is delivered. Call it last, then commit,
-// and return nil only after the commit has succeeded; return the error of anything that fails,
-// the commit too. The job's result is what SetResult kept before.
+// CompleteTx completes the job of a handler in the handler's own transaction. The rows that
+// the handler writes in the transaction and the end of the job are stored together, or not at
+// all. So the effect happens exactly once, however often the job is delivered. Call CompleteTx
+// last, then commit, and return nil only if the commit succeeded. Return the error of any step
+// that fails, also of the commit. The job's result is the one that SetResult set before.
 //
-// The call checks the lease and locks the job until the transaction ends, for which a settle
-// of the same job waits: commit at once. After an error the transaction can only be rolled
-// back: CompleteTx makes a commit fail. The error is ErrLeaseLost when the job belongs to
-// somebody else by now, and ErrInvalid when the transaction has ended or failed, then also
-// pgx.ErrTxClosed (for database/sql sql.ErrTxDone) if the transaction itself reports that.
-// When the answer to the commit is lost, return its error: if it did commit, the job is gone
-// and nothing else happens; if not, the job is retried.
+// The call checks the lease and locks the job until the transaction ends. Commit at once, since
+// a settle of the same job waits for that. After an error the transaction can only be rolled
+// back: CompleteTx makes a commit fail. The error is ErrLeaseLost if the worker no longer has
+// the lease. It is ErrInvalid if the transaction has ended or failed; then it is also
+// pgx.ErrTxClosed (for database/sql: sql.ErrTxDone) if the transaction reports that. If the
+// answer to the commit is lost, return the error of the commit: if the transaction did commit,
+// the job is gone and nothing else happens; if not, the job is retried.
 //
 // It takes two round trips. The transaction may have any isolation level; it
 // belongs to one goroutine.
@@ -63,7 +63,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	if err := req.Check(); err != nil {
 		return err
 	}
-	req.Number = 0 // it is not one of those that the server numbers
+	req.Number = 0 // this settle is not one of the server's numbered settles
 	kept := new(keptSettings)
 	s := newSettling(b, &req)
 	steps := []step{{sql: inSchema("lock table jobs.queue in access share mode", b.config.Schema)}, // fails without a transaction
@@ -97,7 +97,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	return in.run(ctx, last...)
 }
 
-// abort makes a transaction fail, so that a caller that overlooks an error commits nothing.
+// abort makes a transaction fail, so that a caller that ignores the error commits nothing.
 func abort(ctx context.Context, in session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()

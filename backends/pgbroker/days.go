@@ -15,19 +15,20 @@ const (
 	// How often a process checks the partitions.
 	daysPause = 10 * time.Minute
 
-	// How many days ahead there are partitions at most: in each of them every enqueue looks
-	// for its ID. Records that a queue keeps longer are pruned one by one.
+	// For how many days ahead there are partitions at most. Every enqueue looks for its ID in
+	// each partition, so they must be few. Records that a queue keeps for longer are pruned
+	// one by one.
 	mostDays = 35
 
-	// How long the drop of a partition may block other statements on history: longer
-	// than most statements take, and shorter than anybody notices. While a dump runs
-	// it fails, and is tried again an hour later.
+	// How long the drop of a partition may block other statements on history: longer than
+	// most statements take, and too short to be noticed. While a dump of the database runs,
+	// the drop fails, and a later check tries it again.
 	daysLockWait = 20 * time.Millisecond
 )
 
-// turnDays makes the partitions of the days to come, and drops those of days that are
-// over. Any number of servers may call it: one of them works at a time, and it stops
-// where it would have to wait for a lock.
+// turnDays makes the partitions of coming days, and drops the partitions of past days. Any
+// number of servers may call it: only one of them works at a time, and it stops if it would
+// have to wait longer for a lock.
 func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	if last := b.daysTurned.Load(); last != 0 && time.Since(time.Unix(0, last)) < daysPause {
 		return nil
@@ -40,7 +41,7 @@ func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	switch sqlState(err) {
 	case lockTimeout:
 		return nil
-	case duplicateTable, undefinedTable: // another server did it since this one looked
+	case duplicateTable, undefinedTable: // another server made or dropped the partition in between
 		return nil
 	case notPermitted:
 		b.daysDenied.Do(func() {
@@ -58,7 +59,7 @@ func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 	if err := b.call(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
 		return err
 	}
-	// Partitions are made before others are dropped, since no reader of records blocks that.
+	// Make partitions before dropping others, since readers of records do not block that.
 	for day := today; keep > 0 && day <= today+keep+1; day++ {
 		if !slices.Contains(there, int32(day)) {
 			if err := b.beginDay(ctx, day); err != nil {
@@ -89,12 +90,12 @@ func (b *Broker) beginDay(ctx context.Context, day int) error {
 		step{sql: b.ddl("alter table jobs.history attach partition jobs.history_%[1]d for values in (%[1]d)", day)})
 }
 
-// endDay drops the partition of a day that is over. While its records are counted, others
-// may read them; none are added to a day that is over.
+// endDay drops the partition of a past day. Other transactions may read its records while they
+// are counted. No transaction adds records to a past day.
 func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error {
 	var completed, cancelled int
 	err := b.changeDay(ctx,
-		step{sql: b.ddl("lock table jobs.history_%[1]d in share row exclusive mode", day)}, // so that nobody deletes what is counted
+		step{sql: b.ddl("lock table jobs.history_%[1]d in share row exclusive mode", day)}, // so that nobody deletes the counted records
 		b.step("day_end", one(&completed, &cancelled), day),
 		step{sql: b.ddl("drop table jobs.history_%[1]d", day)})
 	if err == nil {
@@ -103,7 +104,7 @@ func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error 
 	return err
 }
 
-// changeDay changes the partitions, unless another server does so now.
+// changeDay changes the partitions, unless another server is changing them.
 func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
 	return b.transact(ctx, func(s session) error {
 		mine := false
@@ -119,7 +120,7 @@ func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
 	})
 }
 
-var errDaysTaken = errors.New("another server changes the partitions")
+var errDaysTaken = errors.New("another server is changing the partitions")
 
 // lockNumber returns the number of an advisory lock of a schema.
 func lockNumber(purpose, schema string) int64 {

@@ -6,8 +6,8 @@ import (
 )
 
 // deltas remembers up to which number all deltas of counts are folded into the totals, so
-// that the next search begins there: while a snapshot in the database is old, folded rows
-// stay in the table. The calls of a queue's keys have a floor of the same kind.
+// that the next search begins there: while the database has an old snapshot, folded rows
+// stay in the table. The rows of table call have a floor of the same kind for each queue.
 //
 // The floor is exact. A transaction gets its ID before it takes a number, since it writes
 // or locks jobs first. Let N be the last number taken. Transactions that took numbers up to
@@ -16,22 +16,22 @@ import (
 type deltas struct {
 	mu       sync.Mutex
 	floor    int64
-	drawn    int64 // the last number, as of the last look
-	next     int64 // becomes the floor, or as much of it as is folded …
-	nextXact int64 // … when all transactions below this have ended; 0: there is no next
+	drawn    int64 // the last number taken, as of the last look
+	next     int64 // becomes the floor once nextXact allows it, unless a lower delta is not folded yet
+	nextXact int64 // all transactions below this ID must have ended first; 0 if there is no next
 }
 
 // deltaLook is a search for deltas that is under way.
 type deltaLook struct {
-	floor, drawn int64 // as known before it
+	floor, drawn int64 // those of deltas before the search
 
 	// The answer.
-	many             bool // wait to be folded
+	many             bool // at least foldFrom deltas wait to be folded
 	xmin, xmax, last int64
-	first            *int64 // over the floor
+	first            *int64 // the first number above the floor
 }
 
-// foldFrom is how many deltas are too many to add up at each search.
+// foldFrom is from how many deltas on they are folded, since each search adds them all up.
 const foldFrom = 5000
 
 // step returns the statement of the search.
@@ -39,7 +39,7 @@ func (l *deltaLook) step(b *Broker) step {
 	return b.step("count_look", one(&l.many, &l.xmin, &l.xmax, &l.last, &l.first), foldFrom, l.floor)
 }
 
-// foldBatch is how many deltas are folded by one statement.
+// foldBatch is how many deltas one statement folds.
 const foldBatch = 10_000
 
 // fold folds all deltas into the totals.
@@ -70,7 +70,7 @@ func (d *deltas) look() *deltaLook {
 func (d *deltas) raise(l *deltaLook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l.last < l.drawn { // another server, or this one restored from a backup
+	if l.last < l.drawn { // numbers went back: another server, or this one restored from a backup
 		d.floor, d.drawn, d.next, d.nextXact = 0, 0, 0, 0
 		return
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
 
-// dueTimes remembers when the next job of each queue falls due, as of the last claim, so that
-// only claims that probably find due jobs use lease_due.sql.
+// dueTimes remembers when the next job of each queue is due, as of the last claim, so that
+// only claims that will probably find due jobs use lease_due.sql.
 type dueTimes struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by the store's clock, or the request's
 }
 
-// dueLook is how many due jobs of each state are looked at for their priority,
-// and the most that are leased in one claim.
+// dueLook is how many due jobs of each state lease_due.sql reads, to see whether all have
+// the same priority, and how many it leases at most in one claim.
 const dueLook = 500
 
-// clocksApart is how far this process's clock may be behind the store's. When
-// it is more, due jobs only cost more.
+// clocksApart is how far this process's clock may be behind the store's. If it is further
+// behind, due jobs are only more expensive to claim.
 const clocksApart = time.Second
 
 // expected reports whether jobs of a queue are probably due.
@@ -35,7 +35,7 @@ func (r *dueTimes) expected(queue string, now time.Time) bool {
 	return known && !next.After(now)
 }
 
-// within reports whether jobs of a queue fall due within d, or are due.
+// within reports whether jobs of a queue are due, or will be within d.
 func (r *dueTimes) within(queue string, d time.Duration) bool {
 	return r.expected(queue, time.Now().Add(d))
 }
@@ -63,14 +63,14 @@ func (c *claiming) leaseDue(floors []int64, due dueFloors) step {
 		if err := c.scan(r, &c.more); err != nil {
 			return err
 		}
-		for i := range c.places { // they are in order, and go before those that came since
+		for i := range c.places { // they are sorted, and go before the jobs that a later statement leases
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
 	}, c.now.micros, c.worker, []string{c.shares[0].Queue}, []int32{int32(min(c.limit, dueLook))}, floors, dueLook, c.room, due.at, due.seq)
 }
 
-// noteDue remembers for the next claim when it will meet due jobs.
+// noteDue remembers when the next claim will probably find due jobs.
 func (c *claiming) noteDue(leased bool) {
 	left := c.due >= promoteLimit || leased && (c.more || len(c.jobs) >= c.limit)
 	for _, s := range c.shares {
@@ -78,8 +78,9 @@ func (c *claiming) noteDue(leased bool) {
 	}
 }
 
-// noteLooks remembers what a claim learned of the due times of its queues. Where a queue has
-// limits, time may open it later than was known, so every process looks.
+// noteLooks remembers what a claim learned about the due times of its queues. In a queue with
+// limits, the time at which the limits allow a start may change, so every process looks for
+// itself.
 func (b *Broker) noteLooks(req *broker.ClaimRequest, got *broker.Claimed, state map[string]queueState) {
 	if !req.Now.IsZero() {
 		return
@@ -96,7 +97,7 @@ func (b *Broker) noteLooks(req *broker.ClaimRequest, got *broker.Claimed, state 
 	}
 	b.dues.Looked(req.Worker, got.Now, looks)
 	for queue := range gave {
-		if _, looked := state[queue]; !looked { // the claim was of pending jobs alone
+		if _, looked := state[queue]; !looked { // the claim asked only for pending jobs
 			b.dues.Called(queue)
 		}
 	}

@@ -8,17 +8,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Which process is woken. A process in which a claim waits has a row in table waiter for
-// each of its queues, and a new job notifies the listener of one of them. The row stays
-// while the process takes jobs, so that a busy process writes nothing. One that is woken
-// while none of its claims waits passes the wake-up on and deletes the row; the next
-// claim that waits makes it again, and then looks once more.
+// Which process is woken. A process with a waiting claim has a row in table waiter for each
+// of its queues. A new job notifies the listener of one such process. The row stays while the
+// process takes jobs, so that a busy process writes nothing. A process that is woken while
+// none of its claims waits wakes another process instead, and deletes its row. Its next
+// waiting claim inserts the row again, and then looks for jobs once more.
 //
-// A wake-up is lost with the process that gets it. Then the job waits until a claim
-// looks by itself: of the processes that wait for a queue together, one every
-// pollListening.
+// If a process dies, the wake-ups that it got are lost. Then the job waits until a claim
+// polls: of all processes that wait for a queue, one polls every pollListening.
 
-// mostPeers is how many processes share the looks of a queue at most.
+// mostPeers is how many processes at most share the polls of a queue.
 const mostPeers = 100
 
 // called handles a wake-up that another process sent to this one.
@@ -29,8 +28,8 @@ func (w *waker) called(queue, kind string, jobs int) {
 	w.owe(queue, kind, jobs)
 }
 
-// owe remembers jobs that claims of this process are to take. If none of them begins soon,
-// because none waits, another process is woken.
+// owe remembers jobs that the claims of this process must take. If no claim begins soon, owe
+// wakes another process.
 func (w *waker) owe(queue, kind string, jobs int) {
 	if d := w.duties[queue]; d != nil {
 		d.jobs = min(d.jobs+jobs, manyJobs)
@@ -45,7 +44,7 @@ func (w *waker) owe(queue, kind string, jobs int) {
 	look = func(ctx context.Context) {
 		w.mu.Lock()
 		mine, waits := w.duties[queue] == d, len(w.waiters[queue]) > 0
-		if mine && waits && ctx.Err() == nil { // it was signalled, and will claim or leave
+		if mine && waits && ctx.Err() == nil { // the waiter was signalled, and will claim or leave
 			w.tasks.after(w.grace, look)
 			mine = false
 		}
@@ -60,7 +59,7 @@ func (w *waker) owe(queue, kind string, jobs int) {
 	w.tasks.after(w.grace, look)
 }
 
-// assume returns and removes the duties for the queues of a claim that begins.
+// assume removes the duties for the queues of a claim that begins, and returns them.
 func (w *waker) assume(shares []broker.Share) map[string]*duty {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,9 +94,9 @@ func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error)
 	}
 }
 
-// passOn wakes other processes for jobs: two, which each wake two, so that many are woken soon.
-// A process that is busy need not be woken until a claim of it waits again, unless it is the only one: then its next claim
-// looks at this queue, and need not look at all of its queues.
+// passOn wakes up to two other processes for jobs. Each of them wakes two more, so that many are woken
+// soon. With busy, no claim of this process waits, so the store stops waking it until one waits again.
+// But if it is the only process, it stays registered, and its next claim looks only at this queue.
 func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 	w.entering.Lock()
 	defer w.entering.Unlock()
@@ -120,7 +119,7 @@ func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
 	defer w.mu.Unlock()
 	if alone && busy && w.listener == self {
 		w.entered[queue] = true
-		w.wakeLocked(queue, true) // for those that came meanwhile
+		w.wakeLocked(queue, true) // for jobs that came meanwhile
 	}
 }
 
@@ -132,8 +131,8 @@ func (w *waker) begin(listener int32) {
 	w.listener, w.entered, w.calls = listener, make(map[string]bool), make(map[string]uint64)
 }
 
-// forget has claims register again as waiting for queues, which may have been removed and made
-// again.
+// forget makes the next waiting claims register again for queues, which may have been removed
+// and created again.
 func (w *waker) forget(queues ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,8 +154,8 @@ func (w *waker) known(queues []string) bool {
 	return w.listener != 0
 }
 
-// enterWaiters has other processes wake this one for queues. The caller must look once more
-// for jobs that came before.
+// enterWaiters registers this process, so that others wake it for queues. The caller must look
+// once more for jobs that came before.
 func (b *Broker) enterWaiters(ctx context.Context, queues []string) error {
 	w := b.waker
 	w.entering.Lock()
@@ -185,8 +184,8 @@ func (b *Broker) enterWaiters(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// pollPause is how long a claim that is woken by others waits until it looks by
-// itself. Processes share the looks.
+// pollPause returns how long a claim that other processes wake waits before it polls. The
+// processes share the polls.
 func (b *Broker) pollPause() time.Duration {
 	b.waker.mu.Lock()
 	defer b.waker.mu.Unlock()
@@ -200,8 +199,8 @@ func (w *waker) hasPeers() bool {
 	return w.peers > 0
 }
 
-// handOver wakes another process for jobs that fall due soon, when a claim has used up what
-// its worker can take: no other process may have looked since they came.
+// handOver wakes another process for jobs that are due soon, if a claim got all jobs that its
+// worker can take. Otherwise perhaps no other process knows of these jobs.
 func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 	if len(got.Jobs) < req.Max || req.Max == 0 || !req.Now.IsZero() || b.polls() {
 		return
@@ -213,7 +212,7 @@ func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 	}
 }
 
-// jitter spreads pauses, so that processes that began together drift apart.
+// jitter changes a pause at random, so that processes that started together do not poll together.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
 }

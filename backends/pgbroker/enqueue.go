@@ -10,20 +10,20 @@ import (
 )
 
 // Enqueue stores the jobs of each queue in one round trip, or in several if one job depends
-// on how another fares. Each round trip is a transaction of its own. §18.
+// on whether another one is stored. Each round trip is a transaction of its own. §18.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	return b.enqueue(ctx, &ownPort{b}, req)
 }
 
-// port is where an enqueue happens: in transactions of its own, or in one of
-// the caller's.
+// port is where an enqueue happens: in transactions of its own, or in a transaction of the
+// caller.
 type port interface {
 	// flush runs f and fills in its answer.
 	flush(ctx context.Context, f *flush) error
-	// byIndex runs a step whose plan must go by index.
+	// byIndex runs a step whose plan must use an index.
 	byIndex(ctx context.Context, s step) error
-	// beside runs a step that prepares a queue for the jobs, and that other transactions
-	// see before they see the jobs.
+	// beside runs a step that prepares a queue for the jobs. Other transactions must see its
+	// effect before they see the jobs.
 	beside(ctx context.Context, s step) error
 	// meet decides about a job that may replace another one.
 	meet(ctx context.Context, m *meeting) error
@@ -53,7 +53,7 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 		if err = p.run(ctx, f.storePlain(lead)); f.served || err != nil && sqlState(err) != uniqueViolation {
 			return err
 		}
-		plain = err == nil // the queue keeps records, unless it is not served at all
+		plain = err == nil // the queue keeps records, or does not exist
 	}
 	err = p.run(ctx, append(f.prepare(nil), f.store(), f.seal(nil, lead))...)
 	if plain && err == nil && f.served {
@@ -62,7 +62,7 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	return err
 }
 
-// refused lists the jobs that a request could not decide about, and why.
+// refused has the jobs about which a request could not decide, and the reason.
 type refused struct {
 	receipts []*broker.Receipt
 	err      error
@@ -101,8 +101,8 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 	return receipts, nil
 }
 
-// enqueueAll stores the jobs of one queue, run by run. It returns those that it could not
-// decide, with the reason.
+// enqueueAll stores the jobs of one queue, run by run. It returns the jobs about which it could
+// not decide, with the reason.
 func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	var past repeats
 	for contested := 0; len(rest.jobs) > 0; {
@@ -158,8 +158,8 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	return refused{}
 }
 
-// serve prepares a queue for jobs that it did not take: it registers an unknown queue, or
-// records that the queue has limits or keys.
+// serve prepares a queue that did not take the jobs yet: it registers an unknown queue, or
+// remembers that the queue has limits or keys.
 func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	q, err := b.room(ctx, to, f.queue)
 	switch {
@@ -178,8 +178,8 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	return nil
 }
 
-// oneByOne repeats a run that waited too long for a lock, so that only those jobs fail
-// whose ID or unique key another transaction has taken and not committed.
+// oneByOne repeats a run that waited too long for a lock. Then only those jobs fail whose ID or
+// unique key another transaction has taken and not committed.
 func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 	for i := 0; i < len(run.jobs); {
 		n := 1
@@ -208,12 +208,12 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 
 var errContested = fmt.Errorf("%w: another transaction is deciding about this ID or unique key; try again", broker.ErrUnavailable)
 
-// maxContested is how often jobs are tried again whose unique key was freed
-// while they were refused for it.
+// maxContested is how often a job is tried again if its unique key was freed while the job was
+// being refused because of it.
 const maxContested = 5
 
-// How long a flush waits for another transaction's ID or unique key; the
-// second try waits less, because it may have many to wait for.
+// How long a flush waits for an ID or a unique key of another transaction. The second try waits
+// less, because it may wait for many of them, one after the other.
 const (
 	lockWait      = 500 * time.Millisecond
 	lockWaitAgain = 20 * time.Millisecond
@@ -224,7 +224,7 @@ func later(j *broker.NewJob) bool {
 	return j.Delay > 0 || !j.RunAt.IsZero() || j.Restore != nil
 }
 
-// careful reports whether a job can collide with those of other producers.
+// careful reports whether the ID or unique key of a job can collide with jobs of other producers.
 func careful(j *broker.NewJob) bool {
 	return j.Body.GivenID || j.Body.Unique.Key != "" || j.Restore != nil
 }

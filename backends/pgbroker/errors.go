@@ -28,10 +28,10 @@ const (
 	failedTransaction = "25P02"
 )
 
-// classify turns an error of the driver into ErrUnavailable where it is certain
-// that nothing was applied. A server that reports an error has rolled back: the
-// transaction of a pipeline commits at its end. If the connection was lost after a
-// statement was sent, nobody knows, and the error stays as it is.
+// classify turns an error of the driver into ErrUnavailable if it is certain that nothing
+// was applied. If the server reports an error, it has rolled back, since a pipeline commits
+// only at its end. If the connection was lost after a statement was sent, it is not known
+// whether it was applied, and the error stays as it is.
 func classify(err error) error {
 	if err == nil || errors.Is(err, broker.ErrUnavailable) {
 		return err
@@ -39,8 +39,8 @@ func classify(err error) error {
 	if code := sqlState(err); code != "" && !inDoubt(code) {
 		return notSent(err)
 	}
-	// pgx says of a closed connection that nothing was sent, even if it was lost while
-	// the answer was read. runOn refuses connections that were closed before.
+	// For a closed connection, pgx reports that nothing was sent, even if the connection was
+	// lost while the answer was read. runOn refuses connections that were closed before.
 	if errors.Is(err, pgconn.ErrConnClosed) {
 		return err
 	}
@@ -51,8 +51,8 @@ func classify(err error) error {
 	return err
 }
 
-// inDoubt reports whether a SQLSTATE leaves open how a transaction ended, such as that
-// of a PgBouncer that lost its server.
+// inDoubt reports whether a SQLSTATE leaves it open whether a transaction was committed. For
+// example, a PgBouncer reports one if it lost its server.
 func inDoubt(code string) bool {
 	switch code {
 	case "08001", "08004": // not connected in the first place
@@ -71,5 +71,5 @@ func sqlState(err error) string {
 }
 
 func newerLayout(layout int) error {
-	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update it", broker.ErrNewerForm, layout, knownLayout)
+	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update the program", broker.ErrNewerForm, layout, knownLayout)
 }

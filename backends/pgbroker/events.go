@@ -27,9 +27,9 @@ func (e *events) add(state broker.State, id string) {
 	}
 }
 
-// tell publishes events to watchers, after the transaction that caused them. They are
-// hints: those that cannot be sent are lost. With always they are sent even if nobody
-// is known to watch.
+// tell publishes events to watchers, after the transaction that caused the events. Events are
+// hints: if they cannot be sent, they are lost. With always, they are sent even if no watcher
+// is known.
 func (b *Broker) tell(ctx context.Context, queue string, e *events, always bool) {
 	if len(e.payloads) > 0 {
 		b.call(ctx, b.step("tell", nil, b.channel, queue, e.payloads, always))

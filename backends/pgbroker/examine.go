@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Rows are examined table by table, not queue by queue: what is wrong with a
-// row may be that no index of its queue leads to it.
+// Rows are examined table by table, not queue by queue, since the fault of a row may be
+// that its queue does not lead to it.
 var (
 	rowParts    = []string{"jobs", "dead", "history", "unique keys", "remembered", "workers", "counts"}
 	examinePlan = broker.ExaminePlan{
@@ -19,9 +19,9 @@ var (
 	}
 )
 
-// Examine makes one step. It reads in one snapshot, in which no other transaction is half
-// done. A repair locks the rows, reads them again, and changes what is still wrong, in one
-// transaction. §23.
+// Examine makes one step. It reads in one snapshot, which shows other transactions completely
+// or not at all. A repair is one transaction: it locks the rows, reads them again, and changes
+// what is still wrong. §23.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	err := firstOf(b.usable(ctx), req.Check())
 	at, refused := examinePlan.Read(&req)
@@ -78,8 +78,8 @@ type noted struct {
 	repair func(context.Context) error // nil: there is no repair
 }
 
-// note records the findings about the requested queue, and repairs them if the request says
-// so.
+// note records the findings about the requested queue, and repairs them if the request asks
+// for it.
 func (e *examiner) note(ctx context.Context, found ...noted) error {
 	for _, n := range found {
 		if e.req.Queue != "" && n.Queue != e.req.Queue {
@@ -112,7 +112,7 @@ func (e *examiner) run(steps ...step) func(context.Context) error {
 	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
 }
 
-// readPlace returns where a page begins: after a name and the number of its queue.
+// readPlace returns the name, and the number of its queue, after which a page begins.
 func readPlace(pos string) (name string, queue int64) {
 	number, name, ok := strings.Cut(pos, "/")
 	if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil {
@@ -137,17 +137,17 @@ func (o *owner) String() string {
 	return ""
 }
 
-// newer reports whether the queue has a layout that this program must not judge.
+// newer reports whether the queue has a newer layout, which this program cannot examine.
 func (o *owner) newer() bool { return o.layout > knownLayout }
 
-// recover returns the finding that the queue of a row is gone, whose repair makes the queue
+// recover returns the finding that the queue of a row is gone. Its repair creates the queue
 // again.
 func (e *examiner) recover(o owner, id string) noted {
-	return noted{told("queue-record-missing", "", id, "its row is of queue number %d, which is not there", o.number),
+	return noted{told("queue-record-missing", "", id, "its row is of queue number %d, which does not exist", o.number),
 		e.run(e.b.step("examine_recover", nil, o.number))}
 }
 
-// counts compares the counts of jobs with the jobs.
+// counts compares the stored counts of jobs with the jobs.
 func (e *examiner) counts(ctx context.Context) error {
 	var queue *string
 	if e.req.Queue != "" {
@@ -216,7 +216,7 @@ func (e *examiner) counts(ctx context.Context) error {
 	return e.note(ctx, found...)
 }
 
-// differing has the names of the counts that are compared, in the order of the columns.
+// differing has the names of the compared counts, in the order of the columns.
 var differing = func() (names []string) {
 	for _, s := range counted {
 		names = append(names, s.String())
@@ -231,11 +231,12 @@ type difference struct {
 	by     []int64
 }
 
-// recounts is how often a correction of counts is repeated because another transaction has
-// changed them.
+// recounts is how often a correction of counts is tried, since other transactions may change
+// the counts meanwhile.
 const recounts = 5
 
-// recount returns the steps that correct counts, in the snapshot in which they were compared.
+// recount returns the steps that correct counts, in the same snapshot in which they were
+// compared.
 func (e *examiner) recount(d *difference) []step {
 	var n [len(counted)]int
 	wrong := false

@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// jobFacts is what examine_jobs.sql says of a job.
+// jobFacts is what examine_jobs.sql returns about a job.
 type jobFacts struct {
 	id string
 	owner
@@ -18,7 +18,7 @@ type jobFacts struct {
 	worker    *int64
 	lane      int16
 	epoch     int64
-	ended     int // leases
+	ended     int // how many of its leases have ended
 	createdAt int64
 
 	workerKnown   bool
@@ -30,10 +30,10 @@ type jobFacts struct {
 	uniqueKey *string
 	holder    *string
 	holdEnds  *int64
-	body      []byte // the beginning of it, if the job does not hold its unique key
-	size      int64  // of the body
-	keyCalled bool   // pending with a key: claims know of the key, or will look at it
-	first     bool   // of the rows of a queue that does not exist
+	body      []byte // the beginning of the body, if the job does not hold its unique key
+	size      int64  // of the whole body
+	keyCalled bool   // for a pending job with a key: claims know the key, or will look at it
+	first     bool   // it is the first row of a queue that does not exist
 }
 
 func (f *jobFacts) columns() []any {
@@ -84,8 +84,8 @@ func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
 	return writePlace(last.id, last.number), nil
 }
 
-// look reads facts of a page, or of the jobs with these IDs. It reads the clock after them:
-// what had lapsed before has lapsed by that time, too.
+// look reads the facts of a page, or of the jobs with these IDs. It reads the clock after the
+// facts, so that whatever had lapsed when it read a fact has lapsed by the clock, too.
 func (e *examiner) look(ctx context.Context, on session, after string, queue int64, ids []string) (page []jobFacts, err error) {
 	var now int64
 	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", each(func(r rows) error {
@@ -103,7 +103,7 @@ func (e *examiner) look(ctx context.Context, on session, after string, queue int
 // problem is something that is wrong with a job.
 type problem struct {
 	code, what string
-	id         string // what it is about, if not the job
+	id         string // what the problem is about, if it is not the job
 	left       string // why it cannot be repaired
 }
 
@@ -114,8 +114,8 @@ func (p *problem) about(f *jobFacts) string {
 	return f.id
 }
 
-// problems returns what is wrong with a job. Of problems with its state only the first is
-// reported, alone.
+// problems returns what is wrong with a job. If its state is wrong, it returns only the first
+// such problem, and no other ones.
 func (f *jobFacts) problems(now time.Time) (all []problem) {
 	add := func(code, what string) { all = append(all, problem{code: code, what: what}) }
 	if f.name == nil {
@@ -140,21 +140,21 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 	case state != broker.StateActive && f.worker != nil:
 		add("state-differs", "it is "+state.String()+", and a worker has it")
 	case waits(state) && f.runAt == nil:
-		add("state-differs", "it is "+state.String()+", and nothing says until when")
+		add("state-differs", "it is "+state.String()+", and has no due time")
 	case state == broker.StateWaiting && !f.isHeld():
-		add("state-differs", "it is waiting, and nobody knows for what")
+		add("state-differs", "it is waiting, and its row does not say for what")
 	case state != broker.StateWaiting && f.held != nil:
-		add("state-differs", "it is "+state.String()+", and somebody holds it")
+		add("state-differs", "it is "+state.String()+", and its row says that it is held")
 	case !waits(state) && state != broker.StateWaiting && f.runAt != nil:
 		add("state-differs", "it is "+state.String()+", and has a due time")
 	case f.lane < 2 || f.lane > 9:
-		add("lane-unknown", "it stands in a line that claims do not look at")
+		add("lane-unknown", "its lane is one that claims do not read")
 	}
 	if len(all) == 0 && !f.keyCalled {
 		add("key-without-turn", "it is pending, and claims do not know of its key")
 	}
 	if len(all) == 0 && f.owesKey(now) {
-		p := problem{code: "unique-key-not-held", what: "nobody holds its unique key"}
+		p := problem{code: "unique-key-not-held", what: "no job holds its unique key"}
 		if f.holder != nil && (f.holdEnds == nil || *f.holdEnds > broker.Micros(now)) {
 			p.what, p.left = "job "+*f.holder+" holds its unique key", "the other job has it"
 		}
@@ -163,11 +163,11 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 	return all
 }
 
-// stored are the states that rows of job can have.
+// stored are the states that rows of table job can have.
 var stored = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateWaiting}
 
-// isHeld reports whether column held names a holder and a former state that fits: only a job
-// that was pending has no due time.
+// isHeld reports whether column held names a holder and a former state that fits the due time:
+// only a job that was pending has none.
 func (f *jobFacts) isHeld() bool {
 	if f.held == nil || f.runAt == nil {
 		return false
@@ -198,6 +198,6 @@ func (f *jobFacts) owesKey(now time.Time) bool {
 
 // index returns what the body says about the unique key, nothing if it cannot be read.
 func (f *jobFacts) index() broker.Unique {
-	body, _ := broker.ParseBody(f.body) // it was cut after its index
+	body, _ := broker.ParseBody(f.body) // the rest of the body was not read, so ignore the error
 	return body.Unique
 }

@@ -8,7 +8,7 @@ var kinds = broker.KnownFindings(jobFindings, queueFindings, settingFindings)
 // FindingKinds lists every kind of finding that Examine can report, by code.
 func FindingKinds() []broker.FindingKind { return kinds.List() }
 
-// What can be wrong with a job and its entries.
+// jobFindings is what can be wrong with a job and its entries.
 var jobFindings = []broker.FindingKind{
 	{Code: "state-unknown",
 		Means:  "the job's row has an unknown state: it never runs",
@@ -25,16 +25,16 @@ var jobFindings = []broker.FindingKind{
 		Advice: "examine again when fewer jobs are stored"},
 }
 
-// What can be wrong with queues as a whole, their keys and tables.
+// queueFindings is what can be wrong with whole queues, their keys and tables.
 var queueFindings = []broker.FindingKind{
 	{Code: "turns-behind",
 		Means:  "new jobs would get positions that are in use: their order is lost",
 		Repair: "the sequence is set above the last position"},
 	{Code: "verdicts-of-unknown-worker", Warning: true,
-		Means:  "verdicts of a worker are kept that is gone: they take room, no more",
+		Means:  "the verdicts of a worker that is gone are still stored: they only take space",
 		Repair: "they are removed"},
 	{Code: "row-without-queue", Warning: true,
-		Means:  "a key, an ID or a worker is kept of a queue that is gone: it only takes space",
+		Means:  "a key, an ID or a worker of a queue that is gone is still stored: it only takes space",
 		Repair: "it is removed"},
 	{Code: "deltas-unfolded", Warning: true,
 		Means:  "changes of counts pile up: queries of queues become slow",
@@ -47,11 +47,11 @@ var queueFindings = []broker.FindingKind{
 		Means:  "a partition of records is not listed: it is never dropped",
 		Repair: "its day is listed"},
 	{Code: "history-days-behind", Warning: true,
-		Means:  "nobody makes the partitions of the coming days, or drops old ones",
+		Means:  "no server makes the partitions of the coming days, or drops old ones",
 		Advice: "start a server; it does this"},
 }
 
-// What can be wrong with the server that is the store.
+// settingFindings is what can be wrong with the PostgreSQL server.
 var settingFindings = []broker.FindingKind{
 	{Code: "index-missing",
 		Means:  "an index is missing: claims or listings read whole tables",
@@ -76,7 +76,7 @@ var settingFindings = []broker.FindingKind{
 		Advice: "find out what keeps autovacuum from removing them, then run VACUUM"},
 	{Code: "snapshot-held", Warning: true,
 		Means:  "a transaction, prepared transaction or replication slot keeps dead rows from being removed: calls become slower",
-		Advice: "end it"},
+		Advice: "end the transaction, or drop the slot"},
 	{Code: "commits-not-durable",
 		Means:  "a crash of the server loses what it has committed",
 		Advice: "switch fsync, full_page_writes and synchronous_commit on"},

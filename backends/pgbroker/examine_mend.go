@@ -52,7 +52,7 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 		return []step{e.change(f, state, 5, 0, 0)}
 	case code == "lease-of-unknown-worker" && f.workerKnown:
 		return []step{e.b.step("examine_end", nil, e.now.micros, f.workerID, f.number)}
-	case state == broker.StateActive: // nobody will settle it: it is released
+	case state == broker.StateActive: // no worker will settle the job: release it
 		return e.moved(f, state, broker.StatePending, e.change(f, broker.StatePending, f.lane/2*2, 1, 1))
 	case state == broker.StateWaiting && !f.isHeld():
 		return e.moved(f, state, broker.StatePending, e.change(f, broker.StatePending, f.lane, 1, 0))
@@ -71,7 +71,7 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 		default:
 			state = broker.StatePending
 		}
-		return []step{e.change(f, state, f.lane, 1, 0)} // the counts say what it was
+		return []step{e.change(f, state, f.lane, 1, 0)} // the counts part corrects the counts, since the former state is not known
 	}
 	return []step{e.change(f, state, f.lane, 0, 0)}
 }
@@ -116,8 +116,7 @@ func (e *examiner) count(queue int64, n [len(counted)]int, bytes int64) step {
 	return e.b.step("examine_count", nil, append(args, bytes)...)
 }
 
-// outlive removes the earlier of two records of a job: the one at the lower
-// epoch.
+// outlive removes the older of two rows of the same job: the one with the lower epoch.
 func (e *examiner) outlive(ctx context.Context, s session, f *jobFacts) error {
 	var ended int64
 	for _, epoch := range []*int64{f.deadEpoch, f.historyEpoch} {

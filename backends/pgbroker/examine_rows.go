@@ -67,7 +67,7 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 			e.keepDead(id, o)})
 	case lane < 2 || lane > 9:
 		wrong = append(wrong, noted{told("lane-unknown", o.String(), id,
-			"it is dead, and would go back to a line that claims do not look at"),
+			"it is dead, and a redrive would put it into a lane that claims do not read"),
 			e.run(e.b.step("examine_lanes", nil, id, o.number))})
 	case !s.Final():
 		wrong = append(wrong, noted{told("state-unknown", o.String(), id, "its record has a state that no version wrote"),
@@ -76,8 +76,8 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 	return id, o, wrong, nil
 }
 
-// keepDead returns a repair that removes the record of a job that is dead as well: a dead job
-// can still be redriven.
+// keepDead returns a repair for a job that is in table dead and in table history. It removes
+// the row in history, since a dead job can still be redriven.
 func (e *examiner) keepDead(id string, o owner) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return e.b.transact(ctx, func(s session) error {
@@ -101,7 +101,7 @@ func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err er
 	window := broker.UniqueMode(mode) == broker.UniqueWindow
 	switch {
 	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which is not there",
+		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which does not exist",
 			o.number), free})
 	case window && !ends:
 		wrong = append(wrong, noted{told("unique-window-never-lapses", o.String(), key, "the window of the key has no end"), free})
@@ -127,7 +127,7 @@ func (e *examiner) kept(r rows, what string, repair func(id string, o owner) ste
 	}
 	switch mend := e.run(repair(id, o)); {
 	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which is not there", what, o.number), mend})
+		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which does not exist", what, o.number), mend})
 	case drained:
 		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"),
 			mend})
@@ -135,7 +135,7 @@ func (e *examiner) kept(r rows, what string, repair func(id string, o owner) ste
 	return id, o, wrong, nil
 }
 
-// turns checks that new jobs get higher seqs than the pending ones have.
+// turns checks that new jobs get higher seqs than all pending jobs have.
 func (e *examiner) turns(ctx context.Context) error {
 	var highest, last int64
 	if err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
@@ -144,7 +144,7 @@ func (e *examiner) turns(ctx context.Context) error {
 	if highest <= last {
 		return nil
 	}
-	return e.note(ctx, noted{told("turns-behind", "", "job_seq", "a job has turn %d, the last one given out is %d", highest, last),
+	return e.note(ctx, noted{told("turns-behind", "", "job_seq", "a job has seq %d, but the last one that was given is %d", highest, last),
 		e.run(e.b.step("examine_sequences", nil, highest, nil))})
 }
 

@@ -15,16 +15,16 @@ import (
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 const (
-	longSnapshot = 5 * time.Minute  // a transaction that is open for so long does harm
-	maxSkew      = 10 * time.Second // a difference of clocks that is worth reporting
-	pruneGrace   = time.Hour        // by which pruning may be late
-	manyDeltas   = 100_000          // changes of counts that wait to be folded
-	bloatFrom    = 200_000          // dead rows of a table, if they are also
-	bloatTimes   = 4                // this many times the live ones, and
-	bloatMinutes = 10               // autovacuum has not run for so long
+	longSnapshot = 5 * time.Minute  // a transaction that is open for longer makes calls slow
+	maxSkew      = 10 * time.Second // a larger difference of the clocks is reported
+	pruneGrace   = time.Hour        // how late pruning may be
+	manyDeltas   = 100_000          // more unfolded changes of counts are reported
+	bloatFrom    = 200_000          // a table with more dead rows is reported, if these are also more than
+	bloatTimes   = 4                // so many times the live rows, and
+	bloatMinutes = 10               // autovacuum has not run for so many minutes
 )
 
-// server examines the server's settings, and what holds dead rows back.
+// server examines the server's settings, and what keeps dead rows from being removed.
 func (e *examiner) server(ctx context.Context) error {
 	var clock int64
 	var unsafe, held []string
@@ -139,31 +139,31 @@ func schemaFindings(all []relation) (found []noted) {
 			add("autovacuum-off", r.name, "autovacuum is off for the table")
 		}
 		if r.dead > bloatFrom && r.dead > bloatTimes*r.live && (r.vacuumed == nil || *r.vacuumed > bloatMinutes) {
-			add("table-bloated", r.name, "the table has %d dead rows beside %d", r.dead, r.live)
+			add("table-bloated", r.name, "the table has %d dead rows and %d live ones", r.dead, r.live)
 		}
 	}
 	for _, name := range tables {
 		if !there[name] {
-			add("table-missing", name, "the table is not there")
+			add("table-missing", name, "the table does not exist")
 		} else if name != "history" && !there[name+"_pkey"] && hasKey(name) {
-			add("index-missing", name+"_pkey", "the primary key of %s is not there", name)
+			add("index-missing", name+"_pkey", "the primary key of %s does not exist", name)
 		}
 	}
 	for _, name := range indexes {
 		if !there[name] {
-			add("index-missing", name, "the index is not there")
+			add("index-missing", name, "the index does not exist")
 		}
 	}
 	return found
 }
 
-// hasKey reports whether a table has a primary key: all do but the counts' deltas
-// and the partitions of history.
+// hasKey reports whether a table has a primary key: all tables do, except count_delta, call,
+// and history with its partitions.
 func hasKey(table string) bool {
 	return table != "count_delta" && table != "call" && !strings.HasPrefix(table, "history") || table == "history_day"
 }
 
-// days examines the partitions of history, what was not pruned, and the deltas
+// days examines the partitions of history, records that should have been pruned, and the deltas
 // of counts.
 func (e *examiner) days(ctx context.Context) error {
 	var today int
@@ -192,7 +192,7 @@ func (e *examiner) days(ctx context.Context) error {
 	}
 	now := broker.Micros(e.Now)
 	if oldest != nil && *oldest < now-pruneGrace.Microseconds() {
-		found = append(found, noted{Finding: told("prune-behind", "", "", "a record expired %v ago and is still there",
+		found = append(found, noted{Finding: told("prune-behind", "", "", "a record expired %v ago and is still stored",
 			time.Duration(now-*oldest).Round(1000)*time.Microsecond)})
 	}
 	if deltas > manyDeltas {

@@ -12,9 +12,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find reads one page of the index of the worker, the key or the state, in this order of
-// preference; for dead jobs, that of the type or the reason, if either is given. The other fields
-// filter what it read; for dead jobs the server does that. §21.
+// Find reads one page of an index: that of the worker, the key or the state, the first that the
+// query has. For dead jobs it uses the index of the type or the reason, if the query has one. The
+// other fields filter the page; for dead jobs the server does that. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")
@@ -53,7 +53,7 @@ type finding struct {
 	from  cursor
 	jobs  []broker.Job
 	last  cursor
-	full  bool // other records may follow the last one
+	full  bool // more records may follow the last one
 }
 
 // step returns the statement for the index that the query selects.
@@ -61,7 +61,7 @@ func (f *finding) step(b *Broker) step {
 	q, from := f.query, f.from
 	first, before := int64(math.MinInt64), int64(math.MaxInt64)
 	if !q.After.IsZero() {
-		first = broker.Micros(q.After) - 1 // after which, with any ID, the page begins
+		first = broker.Micros(q.After) - 1 // the page begins after this time and the highest ID
 	}
 	if !q.Before.IsZero() {
 		before = broker.Micros(q.Before)
@@ -76,7 +76,7 @@ func (f *finding) step(b *Broker) step {
 	}
 	if q.Newest {
 		if q.Cursor == "" {
-			from = cursor{a: before} // no ID is before the empty one
+			from = cursor{a: before} // the empty ID is before all others
 		}
 		if q.State == broker.StateDead {
 			return f.dead(b, from, first+1)
@@ -112,8 +112,9 @@ func (f *finding) step(b *Broker) step {
 	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
 }
 
-// dead returns the statement that reads dead jobs from a place up to a time. It goes by the index of a type or of a
-// reason, if the query has one; if it has both, by that of the reason, unless that is the one that most dead jobs have.
+// dead returns the statement that reads dead jobs from a position up to a time. It uses the index of the type or of
+// the reason, if the query has one. If the query has both, it uses the index of the reason, unless the reason is
+// ReasonRetries, which most dead jobs have.
 func (f *finding) dead(b *Broker, from cursor, until int64) step {
 	q := f.query
 	args := f.sieved(q.Queue, from.a, from.id, until, q.Limit)
@@ -133,7 +134,7 @@ func (f *finding) dead(b *Broker, from cursor, until int64) step {
 	return b.step("find_dead", f.readSieved, args...)
 }
 
-// sieved adds the bytes that the server searches records for to a statement's arguments.
+// sieved adds to a statement's arguments the bytes for which the server searches the records.
 func (f *finding) sieved(args ...any) []any {
 	n := f.query.Needles()
 	for _, needle := range [][]byte{n.TailBegins, n.Tail, n.Body} {
@@ -142,17 +143,17 @@ func (f *finding) sieved(args ...any) []any {
 	return args
 }
 
-// lastID is greater than every ID: no UTF-8 has this byte.
+// lastID is greater than every ID: it consists of the highest code point.
 const lastID = "\U0010ffff\U0010ffff"
 
 // foundRow receives a job that a statement of Find shows.
 type foundRow struct {
-	a, b       int64 // its place in the listing, with its ID
+	a, b       int64 // with the ID: its position in the listing
 	state      int16
 	runAt      zeronull.Int8
 	finishedAt zeronull.Int8
 	cancel     *bool
-	worker     zeronull.Text // for a held job, column held
+	worker     zeronull.Text // for a held job: the column held
 	jobRow
 }
 
@@ -163,13 +164,13 @@ func (f *finding) read(r rows) error {
 	return err
 }
 
-// readSieved reads a page without the rows that the server left out.
+// readSieved reads a page from which the server has left out rows.
 func (f *finding) readSieved(r rows) error {
 	_, err := f.readRows(r, &f.full)
 	return err
 }
 
-// readRows reads rows that have more columns behind those of foundRow, and counts them.
+// readRows reads rows, which may have more columns after those of foundRow, and counts the rows.
 func (f *finding) readRows(r rows, more ...any) (n int, err error) {
 	for r.Next() {
 		var row foundRow

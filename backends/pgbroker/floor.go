@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// floors remembers, for each queue and lane, up to which seq nothing is pending, so that
-// claims begin their index scans there. While a snapshot in the database is old, the
-// entries of claimed jobs cannot be removed from the index, and a scan from its front
-// reads all of them.
+// floors remembers, for each queue and lane, up to which seq no job is pending, so that
+// claims begin their index scans there. While the database has an old snapshot, it cannot
+// remove the index entries of claimed jobs, and a scan from the front of the index reads
+// all of them.
 //
 // A floor is exact. Every transaction gets its ID before it takes a seq. Let S be the last
-// seq taken. Transactions that took seqs up to S have lower IDs than one that gets its ID
-// afterwards. Once a snapshot says that all below that ID have ended, no job with a seq up
-// to S can appear any more, since each transition into a lane takes a new seq. The same
-// snapshot shows all pending jobs, even those locked by a claim that may roll back. The
-// floor is S, or stays below the first job shown.
+// seq taken. The transactions that took seqs up to S have lower IDs than a transaction X that
+// gets its ID afterwards. Once a snapshot says that all transactions before X have ended, no
+// job with a seq up to S can appear any more, since each transition into a lane takes a new
+// seq. The same snapshot shows all pending jobs, even jobs locked by a claim that may roll
+// back. The floor is then S, or just below the first pending job in the snapshot.
 //
-// One open transaction that has written holds the exact floor back. When the floor lags,
-// claims begin where the last snapshot saw the first pending job, which may miss jobs of
-// open transactions. So they often sweep: they scan from the front. They sweep now and
-// then in any case, because a server restored from a backup gives out seqs again: twice in
-// a default lease, and less often only while sweeps are slow.
+// A single open transaction that has written keeps the exact floor from rising. While the
+// floor lags, claims begin where the last snapshot saw the first pending job, which may miss
+// jobs of open transactions. So they often sweep, that is, scan from the front. Even without
+// a lag they sweep several times per default lease, less often only if sweeps are slow: a
+// server restored from a backup takes the same seqs again.
 //
-// Front lanes have no floor: each job that is put there has a lower seq.
+// Front lanes have no floor, since a new job there has a lower seq than all others.
 //
-// Claims of due jobs begin where the last look saw the first one, but not within the last
-// seconds, since jobs may become visible after their due time. Jobs that become visible
-// much later wait for a sweep: those of a transaction that was open for long, held jobs,
-// and jobs from other stores whose time has passed.
+// Claims of due jobs begin where the last look saw the first due job, but not later than
+// dueMargin ago, since jobs may become visible after their due time. Jobs that become visible
+// much later wait for a sweep: jobs of a transaction that was open for a long time, held
+// jobs, and jobs from other stores whose time has passed.
 type floors struct {
 	mu     sync.Mutex
 	queues map[string]*queueFloors
-	jobs   int // claimed since the last look
+	jobs   int // the number of jobs claimed since the last look
 	looked time.Time
 }
 
@@ -41,11 +41,11 @@ type queueFloors struct {
 	safe, ahead [lanes]int64
 	swept       time.Time     // when a claim began at the very front
 	pause       time.Duration // between sweeps
-	doubted     bool          // a job may have come that lies below ahead
+	doubted     bool          // a job may have appeared below ahead
 	drawn       int64         // the last seq taken, as of the last look
-	next        int64         // a seq that becomes a floor
-	nextXact    int64         // when all transactions up to this have ended
-	nextSafe    bool          // which they had at the last look
+	next        int64         // a seq that becomes a floor once nextXact allows it
+	nextXact    int64         // all transactions up to this ID must have ended first
+	nextSafe    bool          // they had ended at the last look
 	due         dueFloor
 }
 
@@ -57,26 +57,26 @@ var noDueFloor = dueFloor{noFloor, noFloor}
 const (
 	noFloor = math.MinInt64
 
-	// A floor lags when it is this many seqs behind the front: more than a few looks at full
+	// A floor lags when it is this many seqs behind: that is more than a few looks at full
 	// load.
 	lagging = 5000
 
 	sweepPause   = 5 * time.Second        // a third of a default lease
 	laggingPause = 250 * time.Millisecond // while floors lag
-	doubtedShare = 5                      // of that, when a job may have been missed
-	sweepShare   = 20                     // a sweep waits this many times as long as the last one took
+	doubtedShare = 5                      // while floors lag and a job may have been missed, the pause is divided by this
+	sweepShare   = 20                     // the pause is at least this many times the duration of the last sweep
 
 	// dueMargin is how long after its due time a job may become visible and still be found
-	// without a sweep. Claims step over the due jobs of that many seconds at most.
+	// without a sweep. For that, claims skip dead entries of at most this time.
 	dueMargin = int64(2 * time.Second / time.Microsecond)
 
-	// A look is worth its cost after this many jobs, or this long.
+	// A look is worth its cost after so many jobs, or after so much time.
 	lookJobs  = 500
 	lookPause = 5 * time.Millisecond
 )
 
-// start returns where a claim of these queues begins, of pending jobs and of due
-// ones, and whether it is a sweep of some of them.
+// start returns where a claim of these queues begins to scan, for pending jobs and for due
+// jobs, and whether it sweeps one of the queues.
 func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFloors, sweep bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,8 +94,8 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFlo
 			for range lanes {
 				from = append(from, noFloor)
 			}
-			q.due = noDueFloor // what the sweep leaves is found by the next claims
-			f.jobs++           // and a look raises it again
+			q.due = noDueFloor // so that the next claims find the due jobs that the sweep leaves
+			f.jobs++           // so that there is a look, which raises the floor again
 			due.add(q.due)
 			continue
 		}
@@ -114,17 +114,17 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFlo
 // look is a look at the floors of queues that is under way.
 type look struct {
 	queues []string
-	floors []int64 // from which it searches
+	floors []int64 // where it begins to search, by queue and lane
 	due    dueFloors
-	near   []bool  // whether these are ahead of the exact ones
-	drawn  []int64 // the last seq known to be taken before its transaction began
+	near   []bool  // by queue: whether floors are ahead of the exact ones
+	drawn  []int64 // by queue: the last seq known to be taken before the look's transaction began
 
 	// The answer.
-	xmin, xact      int64    // the oldest transaction that ran, and the look's own
-	last            int64    // the last seq drawn
-	first           []*int64 // of each queue and lane: the first pending seq over its floor
+	xmin, xact      int64    // the IDs of the oldest transaction that ran, and of the look's own
+	last            int64    // the last seq taken
+	first           []*int64 // by queue and lane: the first pending seq above the floor
 	at              int64    // the store's time
-	dueAt, dueTurns []*int64 // of each queue: the first place in the order of due times over its floor
+	dueAt, dueTurns []*int64 // by queue: the first position in the order of due times above the floor
 }
 
 // step returns the statement of a look.
@@ -132,12 +132,12 @@ func (l *look) step(b *Broker) step {
 	return b.step("floor", one(&l.xmin, &l.xact, &l.last, &l.first, &l.at, &l.dueAt, &l.dueTurns), l.queues, l.floors, l.due.at, l.due.seq)
 }
 
-// dueFloors are those of several queues, as statements take them.
+// dueFloors are the due floors of several queues, as statements take them.
 type dueFloors struct{ at, seq []int64 }
 
 func (d *dueFloors) add(f dueFloor) { d.at, d.seq = append(d.at, f.at), append(d.seq, f.seq) }
 
-// noDueFloors returns the floors for requests with a clock of their own.
+// noDueFloors returns the floors for a request that has its own Now.
 func noDueFloors(queues int) (d dueFloors) {
 	for range queues {
 		d.add(noDueFloor)
@@ -145,8 +145,8 @@ func noDueFloors(queues int) (d dueFloors) {
 	return d
 }
 
-// look begins a look at the floors, or returns nil when it is not yet worth its cost. For
-// an urgent claim, which a worker waits for, only the number of jobs counts.
+// look begins a look at the floors, or returns nil if it is not yet worth its cost. For
+// an urgent claim, for which a worker waits, only the number of jobs counts, not the time.
 func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,8 +157,8 @@ func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 	l := &look{queues: queues}
 	for _, name := range queues {
 		q := f.queue(name)
-		// A look from an exact floor that lags reads all entries above it. It is
-		// worth that only when it can raise the floor.
+		// A look from an exact floor that lags reads all entries above the floor. That is
+		// worth its cost only if the look can raise the floor.
 		near, from := q.lags() && !q.nextSafe, q.safe
 		if near {
 			from = q.ahead
@@ -190,8 +190,8 @@ func (q *queueFloors) reset() {
 	}
 }
 
-// doubt records that a transaction of a caller has stored jobs in a queue. If it was open
-// for long, they may lie below the position where claims begin.
+// doubt records that a transaction of a caller has stored jobs in a queue. If it was open for
+// a long time, the jobs may be below the position where claims begin.
 func (f *floors) doubt(queue string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,8 +207,8 @@ func (q *queueFloors) lags() bool {
 	return false
 }
 
-// claimed records how many jobs a claim leased, or made pending if these are more, and how
-// long it took if it was a sweep.
+// claimed records how many jobs a claim leased or made pending, whichever is more, and, if it
+// was a sweep, how long it took.
 func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +220,7 @@ func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Durati
 	}
 }
 
-// raise raises the floors of queues by a look that was answered.
+// raise raises the floors of queues to what a look found.
 func (f *floors) raise(l *look) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,7 +239,7 @@ func (f *floors) raise(l *look) {
 
 func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
 	if l.last < drawn {
-		q.reset() // another server, or this one restored from a backup
+		q.reset() // seqs went back: another server, or this one restored from a backup
 		drawn = 0
 	}
 	q.nextSafe = q.next > 0 && l.xmin > q.nextXact

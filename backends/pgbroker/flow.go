@@ -8,18 +8,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// callsLook is how many called keys of each kind a claim looks at, beside those whose turn
-// it is, or as many as it has turns: each of them may have a job for it. As many single enqueues
-// of one key are processed at once.
+// callsLook is how many keys from table call, of each kind, a claim looks at, besides the keys
+// whose turn it is. A claim of more jobs looks at as many as it wants jobs, since each key may
+// have one. The claim also processes so many enqueues of a single key at once.
 const callsLook = 100
 
-// waitingClaims is how many claims wait for locked keys after one that got nothing because of these.
+// waitingClaims is how many claims wait for locked keys after a claim that got nothing because keys were locked.
 const waitingClaims = 50
 
-// spareTurns is how many keys a claim locks beyond those it needs. After a change of policy a
-// key in the ring may have no job that may start, and jobs of a lower priority must not
-// overtake those of the keys behind it. With more such keys than that they may, until claims
-// have taken those out of the ring. Five, since each costs a lock and a look at its jobs.
+// spareTurns is how many more keys a claim locks than it needs. After a change of policy, some
+// keys that have turns may have no job that may start. Then jobs of the next keys must go first,
+// not jobs of a lower priority. With more such keys, jobs of a lower priority may go first until
+// claims have removed the turns of these keys. Five, since each key costs a lock and a look at
+// its jobs.
 const spareTurns = 5
 
 // flowTries is how often a claim looks again at a queue that gave fewer jobs than the claim
@@ -28,21 +29,21 @@ const flowTries = 5
 
 // flowShare is what a claim learns about one queue with keys or limits.
 type flowShare struct {
-	room           int64  // of the queue's limits
-	retried        int    // jobs in retry that became pending
-	turns, calls   int    // keys that were locked for their turn, and that were to be looked at
-	passed         int    // of these skipped, because other claims had locked them
-	counted        *int64 // the time of the jobs that it gave, as rates count them
+	room           int64  // how many jobs the queue's limits still allow
+	retried        int    // how many jobs in retry became pending
+	turns, calls   int    // how many keys were locked for their turn, and how many from table call were to be looked at
+	passed         int    // how many of calls were skipped, because other claims had locked them
+	counted        *int64 // when rates counted the jobs that it gave
 	taken, allowed int
-	keyless, keyed bool // jobs without a key are pending, and others
+	keyless, keyed bool // jobs without a key are pending; jobs with a key are
 	plain          bool // the queue has no jobs with a key
-	over           bool // jobs were locked that were not leased
-	left           bool // more keys may be served
+	over           bool // some jobs were locked but not leased
+	left           bool // more keys may have jobs to lease
 
 	called *deltas // the floor of its calls, and a look at it
 	look   *deltaLook
 
-	// When time makes room: for the queue, a retry, a key.
+	// When the passing of time allows a start: of any job of the queue, of a retry, of a job of a key.
 	roomAt, fullUntil, retryAt, keyAt *int64
 }
 
@@ -55,7 +56,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	s.called, s.look = c.b.flows.calls(share.Queue)
 	turns := min(share.Max, c.limit) + spareTurns
 	if c.state[share.Queue].looks > 0 {
-		turns = broker.MaxClaim // the first ones had nothing to give
+		turns = broker.MaxClaim // the keys of the first look had no job to give
 	}
 	var steps []step
 	if flow&flowRetries != 0 {
@@ -83,7 +84,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 			}, c.worker, share.Queue, share.Max, c.limit, floors, c.room),
 			c.b.step("limited_left", one(&s.roomAt, &s.keyless, &ignored), c.now.micros, share.Queue, floors, flow))
 	}
-	// Limits have a lock of their own. Claims that wait for keys of several queues could deadlock.
+	// Not with limits, which have a lock of their own. Not with several queues, whose keys claims could lock in different orders.
 	if flow&flowLimits == 0 && len(c.shares) == 1 && c.b.flows.waits(share.Queue) {
 		steps = append(steps, c.b.step("flow_wait", nil, share.Queue))
 	}
@@ -93,7 +94,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 		take, c.flowLeft(i, flow, false))
 }
 
-// flowLeft returns the statement that says what is left in a queue with keys.
+// flowLeft returns the statement that reports what is left in a queue with keys.
 func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
 	s := &c.flows[i]
 	var ignored any
@@ -101,9 +102,9 @@ func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
 		&s.look.first, &ignored), c.now.micros, c.shares[i].Queue, flow, s.look.floor, alone)
 }
 
-// flowGlance returns the statements that only look whether there are jobs to take in queues
-// that had none: to lock keys and take jobs costs several times as much, even if all keys
-// are at their limits.
+// flowGlance returns statements that only check whether queues that had no jobs to take now have
+// some. Locking keys and taking jobs costs several times as much, even if all keys are at their
+// limits.
 func (c *claiming) flowGlance() (steps []step) {
 	for i := range c.shares {
 		flow, _ := c.b.flows.of(c.shares[i].Queue)
@@ -163,9 +164,9 @@ func (c *claiming) scanFlow(r rows, i int) error {
 	return err
 }
 
-// flowed is called when a round trip to queues with keys or limits has ended. It decides
-// whether and when asking again can help, and asks at once for keys that may have been
-// behind others without a job that may start.
+// flowed is called when a round trip to queues with keys or limits has ended. It decides whether
+// and when the claim asks again. It asks at once if keys with jobs may have been behind keys that
+// had no job to start.
 func (c *claiming) flowed() {
 	left := c.limit
 	for i := range c.flows {
@@ -179,7 +180,7 @@ func (c *claiming) flowed() {
 		if left -= s.taken; s.look.last > 0 {
 			s.called.raise(s.look)
 		}
-		if c.behind > 0 && i >= c.behind-1 { // it is asked again
+		if c.behind > 0 && i >= c.behind-1 { // the claim asks this queue again
 			c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 			continue
 		}
@@ -189,7 +190,7 @@ func (c *claiming) flowed() {
 			s.keyAt = nil
 		}
 		if full && s.roomAt == nil {
-			s.roomAt = s.fullUntil // the time has come since
+			s.roomAt = s.fullUntil // this time has passed meanwhile, so ask again at once
 		}
 		if !s.keyless && !s.keyed {
 			s.roomAt = nil
@@ -207,13 +208,13 @@ func (c *claiming) flowed() {
 		}
 		c.more = c.more || s.retried >= promoteLimit
 		switch {
-		case state.err != nil || full || !s.left && !s.keyless: // asking again helps only when there is room
-		case s.plain: // if it gave nothing although it might have, other claims have locked its jobs
+		case state.err != nil || full || !s.left && !s.keyless: // ask again only when there is room
+		case s.plain: // if it gave no job although it had some, other claims have locked them
 			c.more = c.more || s.taken > 0 || allowed <= 0 || c.size >= c.room
 		case s.taken == allowed || c.size >= c.room:
 			c.more = true
 		case !s.left:
-		default: // the shares behind it gave nothing
+		default: // the shares after it gave nothing
 			others := s.taken == 0 && s.turns == 0 && s.calls == s.passed
 			switch {
 			case !others && state.looks < flowTries:
@@ -233,11 +234,11 @@ func (c *claiming) flowed() {
 	}
 }
 
-// passedPause is how long a waiting claim pauses at first if another claim has locked a key.
-// The pause doubles up to 32 times as long.
+// passedPause is how long a waiting claim first pauses if another claim has locked a key. The
+// pause doubles each time, up to 32 times passedPause.
 const passedPause = 2 * time.Millisecond
 
-// cut returns the first shares of a round that the same statements serve, and the rest.
+// cut returns the first shares of a round that need the same kind of statements, and the rest.
 func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow bool) {
 	for i, s := range round {
 		kind, _ := f.of(s.Queue)
@@ -250,8 +251,8 @@ func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow 
 	return round, rest, flow
 }
 
-// askBehind asks again for a queue that turned out to have keys or limits, and for the shares
-// after it.
+// askBehind makes the claim ask again for a queue that turned out to have keys or limits, and for
+// the shares after it.
 func (c *claiming) askBehind() {
 	taken := make(map[string]int)
 	for i := range c.jobs {

@@ -8,19 +8,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// How claims serve a queue, as the column flow says. Without any of these bits claim.sql
-// serves it; with limits alone claim_limited.sql; with keys flow_take.sql, or
-// flow_rounds.sql if its priorities take turns.
+// How claims serve a queue: the bits of the column flow. A queue without these bits is served by
+// claim.sql, a queue with only limits by claim_limited.sql, a queue with keys by flow_take.sql, or
+// by flow_rounds.sql if it has a priority round.
 const (
 	flowKeys    = 1 // jobs with a key have come
 	flowLimits  = 2 // it has limits of its own
 	flowRetries = 4 // it has a rate of retries
-	flowRounds  = 8 // not in the column: its priorities go in rounds
+	flowRounds  = 8 // it has a priority round; not stored in the column
 )
 
 // flows remembers which queues have keys or limits, as of the last claim, and the passes of
-// their jobs without a key. Each process has passes of its own: with passes in the store
-// all claims would wait for each other.
+// their jobs without a key. A pass grows with each job that starts; the key with the lowest
+// pass is next. Each process has its own passes, since claims would wait for each other to
+// update passes in the store.
 type flows struct {
 	mu     sync.Mutex
 	queues map[string]*flowing
@@ -29,11 +30,11 @@ type flows struct {
 type flowing struct {
 	flow   int16
 	passes [broker.Priorities]int64
-	calls  *deltas   // of its keys
-	swept  time.Time // when a claim looked at all calls
-	idle   bool      // the last claim found nothing that it could take
-	heard  news      // before that claim began
-	waits  int       // so many claims wait for keys that others have locked
+	calls  *deltas   // the floor of its rows in table call
+	swept  time.Time // when a claim last read all these rows
+	idle   bool      // the last claim found no job that it could take
+	heard  news      // the wake-ups before that claim began
+	waits  int       // how many of the next claims wait for keys that others have locked
 }
 
 // turnPass is how much one job adds to the pass of a key of weight 1.
@@ -50,8 +51,8 @@ func (f *flows) of(queue string) (flow int16, passes []int64) {
 	return 0, nil
 }
 
-// found records whether a claim found nothing to take in a queue with keys. Where retries
-// have a rate, only a claim that counts them finds all jobs.
+// found records whether a claim found no job to take in a queue with keys. A queue with a rate of
+// retries is never idle, since a glance does not find the retries that may become pending.
 func (f *flows) found(queue string, nothing bool, heard news) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +61,8 @@ func (f *flows) found(queue string, nothing bool, heard news) {
 	}
 }
 
-// idle reports whether claims found nothing in any of these queues, of which nothing has
-// been heard since.
+// idle reports whether the last claims found nothing in all these queues, and no wake-up came
+// since.
 func (f *flows) idle(shares []broker.Share, heard news) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,8 +72,8 @@ func (f *flows) idle(shares []broker.Share, heard news) bool {
 	})
 }
 
-// contended records whether a claim got nothing, since others had locked the keys. The next
-// claims then wait for those, as it is likely to happen again.
+// contended records that a claim got nothing because others had locked the keys. The next claims
+// wait for locked keys, since the same is likely to happen again.
 func (f *flows) contended(queue string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +82,7 @@ func (f *flows) contended(queue string) {
 	}
 }
 
-// waits reports whether a claim is to wait for keys that others have locked.
+// waits reports whether a claim must wait for keys that others have locked.
 func (f *flows) waits(queue string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +100,8 @@ func (f *flows) limited(queue string) bool {
 	return flow&(flowLimits|flowRetries) != 0
 }
 
-// calls begins a search for the calls of a queue's keys above their floor. Now and then it
-// reads all of them, since a server restored from a backup gives out numbers again.
+// calls begins a search for a queue's rows in table call above their floor. Every sweepPause it
+// reads all of them, since a server restored from a backup takes the same numbers again.
 func (f *flows) calls(queue string) (*deltas, *deltaLook) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,8 +116,8 @@ func (f *flows) calls(queue string) (*deltas, *deltaLook) {
 	return q.calls, look
 }
 
-// note records how a queue is served, as a claim learned. It reports whether the queue must
-// be asked again, by other statements.
+// note records what a claim learned about how a queue is served. It reports whether the claim
+// must ask the queue again, with other statements.
 func (f *flows) note(queue string, flow int16) (begins bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,14 +132,14 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
 		return true
 	default:
-		begins = flow&^q.flow&(flowKeys|flowLimits) != 0 // these were not looked at
+		begins = flow&^q.flow&(flowKeys|flowLimits) != 0 // the claim did not look at these
 		q.flow = flow
 	}
 	return begins
 }
 
-// took adds turns of the jobs without a key, by priority. Lowest has the lowest pass of the
-// keys at each priority, or -1 for a priority of which no job was leased.
+// took adds turns of the jobs without a key, by priority. lowest has the lowest pass of the keys
+// at each priority, or -1 for a priority of which no job was leased.
 func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,9 +153,9 @@ func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
 			continue
 		}
 		if *pass == 0 {
-			*pass = floor + turnPass - 1 // as a new key
+			*pass = floor + turnPass - 1 // like a new key
 		}
-		// Bounded even without a turn: what these jobs got while no key wanted a turn is not made up for.
+		// Bound the pass even without a turn, so that jobs without a key need not pay for turns that no key wanted.
 		*pass = min(max(*pass, floor-1), floor+turnPass) + n*turnPass
 	}
 }

@@ -14,21 +14,21 @@ type flush struct {
 	b         *Broker
 	now       clock
 	queue     string
-	pastLimit bool // the depth limit has been checked
+	pastLimit bool // the depth limit was already checked
 	impatient bool
-	keyless   bool   // the unique key is another job's (meeting.park)
-	token     *int64 // names this flush as taker of unique keys, if there are any
+	keyless   bool   // another job holds the unique key, so do not take it (meeting.park)
+	token     *int64 // marks the unique keys that this flush takes, if there are any
 	jobs      []*broker.NewJob
 	receipts  []*broker.Receipt // of the jobs
 
 	// The answer.
 	at      int64 // the store's time, or the request's
 	served  bool
-	stored  []string          // nil: all of them
-	heldOut []string          // whose unique keys others hold
+	stored  []string          // the IDs of stored jobs; nil means all
+	heldOut []string          // the IDs of jobs whose unique keys others hold
 	known   map[string]bool   // IDs that have a record in other tables
-	held    map[string]string // for restored jobs, who holds those that are held
-	holders map[string]string // of the unique keys of those held out
+	held    map[string]string // for restored jobs: the holders of those that are held
+	holders map[string]string // by ID in heldOut: the holder of the unique key
 }
 
 // part returns a flush of some of f's jobs.
@@ -41,7 +41,7 @@ func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
 	return p
 }
 
-// again puts undecided jobs back in front.
+// again puts undecided jobs back to the front.
 func (f *flush) again(undecided *flush) {
 	if len(undecided.jobs) > 0 {
 		f.jobs, f.receipts = append(undecided.jobs, f.jobs...), append(undecided.receipts, f.receipts...)
@@ -54,8 +54,8 @@ func (f *flush) fail(err error) {
 	}
 }
 
-// lockTimeout returns how long to wait for IDs and keys that others hold, nil for as long as
-// the call may take.
+// lockTimeout returns how long to wait for IDs and keys that others have locked; nil means as long
+// as the call may take.
 func (f *flush) lockTimeout() *string {
 	wait := lockWait
 	if f.impatient {
@@ -109,8 +109,8 @@ func (f *flush) lanes() []int16 {
 	return all
 }
 
-// plain reports whether all jobs are to run at once, leave nothing behind, and
-// can neither collide with others nor have been stored before.
+// plain reports whether all jobs are due at once and leave no record, and whether none can
+// collide with other jobs or have been stored before.
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
 	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
@@ -162,9 +162,9 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// seal returns the statement that removes again the jobs whose IDs exist in other tables, and
-// says which jobs hold unique keys. Without stored, rows that the transaction wrote count as
-// stored.
+// seal returns the statement that removes the new jobs whose IDs exist in other tables, and
+// reports which jobs hold unique keys. If stored is nil, the rows that the transaction wrote count
+// as stored.
 func (f *flush) seal(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string
@@ -197,8 +197,8 @@ func (f *flush) know(id string) {
 	f.known[id] = true
 }
 
-// answer fills in the receipts. It returns the jobs whose unique key was freed
-// while they were refused for it: they can be tried again.
+// answer fills in the receipts. It returns the jobs whose unique key was freed while they were
+// being refused because of it: they can be tried again.
 func (f *flush) answer() *flush {
 	undecided := f.part(nil, nil)
 	stored, heldOut := set(f.stored), set(f.heldOut)
@@ -220,8 +220,8 @@ func (f *flush) answer() *flush {
 	return undecided
 }
 
-// refuse refuses a job as a duplicate of another. If a restored job meets a held job of its
-// ID, that may be the same job (§29).
+// refuse refuses a job as a duplicate. If a restored job has the ID of a held job, both may be
+// the same job, so it gets another error (§29).
 func (f *flush) refuse(j *broker.NewJob, r *broker.Receipt) {
 	err := broker.Duplicate(j.ID, r.Holder)
 	if by, held := f.held[j.ID]; held {
@@ -289,9 +289,10 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// backLane returns the second lane of a priority. A lane is a part of the order of a queue:
-// each priority has one for the jobs that go to its front, and behind it one for the rest.
+// backLane returns the second lane of a priority. Lanes divide the pending jobs of a queue: each
+// priority has a front lane, for jobs that were put to the front, and after it a back lane, for
+// the others.
 func backLane(p broker.Priority) int16 { return int16(p)*2 + 1 }
 
-// lanes is how many there are; statements number them 2 to 9.
+// lanes is the number of lanes; statements number them 2 to 9.
 const lanes = 2 * broker.Priorities

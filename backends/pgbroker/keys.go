@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Keys describes keys. It counts the jobs of each up to broker.MaxKeyCount. §33.
+// Keys describes keys. It counts at most broker.MaxKeyCount jobs of each key. §33.
 func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysReply, error) {
 	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.KeysReply{}, broker.About(err, "keys", "", "")

@@ -8,34 +8,33 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// lastClaim remembers the last claim that took all there was. The next claim of the same worker
-// and queues that waits need not look first, if no wake-up came since that claim began and the
-// process was known to wait all the time: a worker that has done a job then waits for the next
-// one without asking for it. If only pending jobs were reported, it looks for nothing else, and only in
-// the queues that have them.
-// The looks in between find jobs that came without a wake-up, such as those of a claim that
-// rolls back.
+// lastClaim remembers the last claim, if it took all claimable jobs. Then the next waiting claim
+// of the same worker and queues need not begin with a look, if no wake-up came since that claim
+// began and other processes woke this one all the time. So a worker that has done a job waits for
+// the next one without a query. If all wake-ups were about pending jobs, it looks only for pending
+// jobs, and only in the queues of the wake-ups. Later looks also find jobs that came without a
+// wake-up, such as those of a claim that rolled back.
 type lastClaim struct {
 	mu     sync.Mutex
 	worker string
 	queues []string // as the claim had them, in any order
-	heard  news     // before the claim began
+	heard  news     // the wake-ups before the claim began
 	last   lastLook
 }
 
 // lastLook is what a claim learned about its queues, apart from pending jobs.
 type lastLook struct {
 	now time.Time // by the store's clock
-	due time.Time // the next due time, by the same
-	at  time.Time // when that was asked for, by this process's clock
+	due time.Time // the next due time, by the store's clock
+	at  time.Time // when the claim asked for it, by this process's clock
 
 	all, called []broker.Share // the queues, and those that may have pending jobs now
-	heard       news           // when these were listed
-	quiet       bool           // nothing was heard since
+	heard       news           // the wake-ups when these were listed
+	quiet       bool           // no wake-up came since the last claim
 }
 
-// note remembers a claim, in place of the one before. Known is what a claim of pending
-// jobs alone relied on.
+// note remembers a claim instead of the one before. known is what the claim relied on, if it
+// asked only for pending jobs.
 func (l *lastClaim) note(req *broker.ClaimRequest, heard news, known *lastLook, got *broker.Claimed, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +51,8 @@ func (l *lastClaim) note(req *broker.ClaimRequest, heard news, known *lastLook, 
 	}
 }
 
-// tell returns what is known about the queues of a claim, which are given sorted, or nil, and whether jobs may have become
-// pending in some of them. That is known for as long as a claim may go without a look.
+// tell returns what is known about the queues of a claim, or nil, and whether jobs may have become pending
+// in some of them. queues must be sorted. If jobs may be pending, what is known is valid only for most.
 func (l *lastClaim) tell(req *broker.ClaimRequest, queues []string, w *waker, most time.Duration) (known *lastLook, pending bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,14 +69,14 @@ func (l *lastClaim) tell(req *broker.ClaimRequest, queues []string, w *waker, mo
 	return known, pending
 }
 
-// isDue reports whether the next job has fallen due.
+// isDue reports whether the next job is due by now.
 func (s *lastLook) isDue() bool { return !s.due.IsZero() && !s.due.After(s.time()) }
 
-// time returns the store's time, now.
+// time returns the store's current time, by this process's clock.
 func (s *lastLook) time() time.Time { return s.now.Add(time.Since(s.at)) }
 
-// begin returns how many wake-ups a claim that begins now accounts for. If it asks only some queues, these
-// are the wake-ups so far when the queues were chosen: others may have called since.
+// begin returns up to which wake-up a claim that begins now takes all wake-ups into account. If it asks only
+// some of the queues, it returns those when the queues were chosen: other queues may have had some since.
 func (l *lastLook) begin(w *waker) news {
 	if l != nil && len(l.called) < len(l.all) {
 		return l.heard

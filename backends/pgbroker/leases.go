@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// leases remembers what this process knows of each worker that it renews: how many jobs it has
-// leased, and which pulse its queues follow. While a snapshot in the database is old, the index of
-// leases keeps an entry for each job, and a count of what the worker holds reads all of them. So does
-// a list of them, but a server asks for that only after a lost answer, and once with a renewal at most.
+// leases remembers what this process knows about each worker that it renews: how many jobs the
+// worker has leased, and which pulse its queues follow. While the database has an old snapshot, the
+// index of leases keeps an entry for each job that was leased, and a count of the worker's leases
+// reads all of them. A list of the leases does so, too, but a server asks for a list only after a
+// lost answer, and at most once per renewal.
 type leases struct {
 	mu      sync.Mutex
 	workers map[string]*leased
@@ -19,31 +20,32 @@ type leases struct {
 type leased struct {
 	jobs     int
 	claimed  time.Time // when a call last leased jobs, or may have
-	counted  time.Time // where that is rare
+	counted  time.Time // when its leases were last counted; only set if not every renewal counts
 	used     time.Time
-	pulse    int64    // the one that all of queues follow; 0: none is known
+	pulse    int64    // the pulse that all of queues follow; 0 if it is not known
 	queues   []string // sorted
 	searched map[string]int64
 }
 
 const (
-	// countFreely is how many leases may cost a count with every renewal: some
-	// milliseconds.
+	// countFreely is up to how many leased jobs every renewal counts the leases: a count of so
+	// many takes some milliseconds.
 	countFreely = 20_000
 
-	// countQueues is in how many queues each renewal counts: the count takes 10 µs a queue.
+	// countQueues is up to how many queues every renewal counts the leases: a count takes 10 µs
+	// per queue.
 	countQueues = 64
 
-	// countPause is the time between counts of a worker that has leased more, or that serves
-	// more queues and got no job for that long. A caller knows that an answer was lost, so what
-	// only a count finds is rare, and may wait.
+	// countPause is the time between counts of a worker that has leased more jobs, or that serves
+	// more queues and got no job for this time. It may be long: a caller usually knows that an
+	// answer was lost, so only a count finds a lost lease in rare cases.
 	countPause = time.Minute
 
 	// countSoon is the time between counts of a worker that serves more queues and gets jobs: a
-	// count in a thousand takes 8 ms.
+	// count in a thousand queues takes 8 ms.
 	countSoon = 15 * time.Second
 
-	// forgetWorkers is after how long a worker is forgotten that is not renewed.
+	// forgetWorkers is how long after its last call a worker is forgotten.
 	forgetWorkers = 10 * time.Minute
 )
 
@@ -108,7 +110,7 @@ func (l *leases) follow(worker string, queues []string, pulse int64) {
 	w.pulse, w.queues = pulse, queues
 }
 
-// apart records that it is not known which pulse the queues of a worker follow.
+// apart records that the pulse that a worker's queues follow is not known.
 func (l *leases) apart(worker string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +119,8 @@ func (l *leases) apart(worker string) {
 	}
 }
 
-// pulse returns the pulse that queues follow if these are all queues of the worker, and otherwise 0;
-// and up to when all leases that ran out in these queues have been found.
+// pulse returns the pulse that queues follow, or 0 if these are not all queues of the worker. searched
+// is the time up to which all leases that ran out in these queues have been found.
 func (l *leases) pulse(worker string, queues []string) (pulse, searched int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +139,7 @@ func (l *leases) pulse(worker string, queues []string) (pulse, searched int64) {
 	return pulse, searched
 }
 
-// found records that a worker's Reclaim has found all leases that had run out in some queues.
+// found records that a worker's Reclaim found all leases in some queues that had run out at a time.
 func (l *leases) found(worker string, queues []string, at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

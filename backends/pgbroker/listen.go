@@ -17,35 +17,35 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Notifications have lines: a kind, a queue, and what depends on the kind. Names contain
-// no line breaks.
+// A notification has several lines: a kind, a queue, and more lines that depend on the kind.
+// Names contain no line breaks.
 const (
 	// To the listener of one process, with a number of jobs; txKind also to all.
 	pendingKind = "p" // jobs became pending, and nothing else changed
 	dueKind     = "d" // jobs became pending or scheduled
-	txKind      = "t" // the same, by a transaction that may have been open for long
+	txKind      = "t" // the same, by a transaction that may have been open for a long time
 
 	// To all listeners.
-	wakeKind    = "w" // all claims look; with the token of the sender, which has woken its own
-	settledKind = "s" // events; a line for each job, with its state and its ID
+	wakeKind    = "w" // all claims look; with the token of the sending process, which has woken its own claims
+	settledKind = "s" // events: a line for each job, with its state and its ID
 	cancelKind  = "c"
 )
 
 const (
-	// A connection that stays silent for so long is pinged.
+	// A connection without notifications for so long is pinged.
 	listenSilence = 30 * time.Second
 
-	// How long a listener waits before it connects again, first and at most.
+	// How long a listener waits before it connects again: at first, and at most.
 	listenRetry     = 50 * time.Millisecond
 	listenRetryMost = 5 * time.Second
 )
 
-// listenerLock is the class of the advisory locks that listeners hold of their numbers,
-// so that others see which are gone; parts/notified.sql has it, too.
+// listenerLock is the class of the advisory locks that listeners hold on their numbers, so
+// that others see which listeners are gone. parts/notified.sql has the same number.
 const listenerLock = 1785684595
 
-// listener hears notifications on a connection of its own, from the first call that
-// needs it until the broker is closed.
+// listener receives notifications on a connection of its own, from the first call that
+// needs them until the broker is closed.
 type listener struct {
 	b       *Broker
 	started sync.Once
@@ -149,13 +149,13 @@ func (l *listener) session(ctx context.Context) {
 	}
 }
 
-// listenerChannel returns the channel of a listener as the statements write it, or
-// with 0 that of all listeners.
+// listenerChannel returns the name of a listener's channel as the statements write it; for
+// 0, the channel of all listeners.
 func (b *Broker) listenerChannel(number int32) string {
 	return inSchema(fmt.Sprintf("%s.%d", DefaultSchema, number), b.config.Schema)
 }
 
-// connect makes the connection that listens, or takes it out of the pool.
+// connect makes the connection that listens, or takes one out of the pool.
 func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	if l.b.listens != nil {
 		return pgx.ConnectConfig(ctx, l.b.listens.Copy())
@@ -167,8 +167,8 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pooled.Hijack(), nil
 }
 
-// hear returns the next notification, or nil after a silence at whose end the server has
-// answered.
+// hear returns the next notification, or nil if none came for a while and the server answered
+// a ping.
 func (l *listener) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	quiet, cancel := context.WithTimeout(ctx, listenSilence)
 	defer cancel()
@@ -181,8 +181,8 @@ func (l *listener) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificati
 	return nil, conn.Ping(alive)
 }
 
-// dispatch handles a notification, or an event that was polled. With mine, no other process
-// got it.
+// dispatch handles a notification, or an event that was polled. With mine, it was sent only to
+// this process.
 func (b *Broker) dispatch(payload string, mine bool) {
 	kind, rest, _ := strings.Cut(payload, "\n")
 	queue, rest, _ := strings.Cut(rest, "\n")
@@ -214,8 +214,8 @@ func (b *Broker) polls() bool { return b.config.PollOnly && b.listens == nil }
 // listen reports whether wake-ups of other processes arrive now.
 func (b *Broker) listen() bool { return !b.polls() && b.listener.listening() }
 
-// notify sends wake-ups by themselves, also while the broker is being closed. It reports whether there is no
-// other process to wake. Wake-ups are hints, so that a failure is ignored.
+// notify sends wake-ups in a transaction of their own, even while the broker is being closed. It reports whether
+// there is no other process to wake. It ignores failures, since wake-ups are hints.
 func (b *Broker) notify(ctx context.Context, queue string, wakes []*wakeUp, busy bool) (alone bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()

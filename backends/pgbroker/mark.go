@@ -60,7 +60,7 @@ func readMark(to **broker.Marked) func(rows) error {
 	})
 }
 
-// notNil returns p, or an empty slice for nil, which would be null.
+// notNil returns p, or an empty slice for nil, since nil would be stored as null.
 func notNil(p []byte) []byte {
 	if p == nil {
 		return []byte{}

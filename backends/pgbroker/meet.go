@@ -9,21 +9,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// meeting is a new job that is not simply refused when another one holds its unique key
-// (§39 to §41). In one transaction it locks the job that it would replace, and decides.
+// meeting decides about a new job that is not simply refused if another job holds its unique key
+// (§39 to §41). In one transaction it locks the job that may be replaced, and decides.
 type meeting struct {
-	*flush // of the one job
+	*flush // the flush of only this job
 	job    *broker.NewJob
 	r      *broker.Receipt
 
-	met      bool // decided; otherwise the key is free
-	again    bool // something changed meanwhile: nothing was done
-	unserved bool // because the queue does not serve the job yet
+	met      bool // the job was decided; otherwise the key is free
+	again    bool // nothing was done, since something changed meanwhile: try again
+	unserved bool // nothing was done, since the queue does not serve the job yet
 
 	// What the look found.
 	admit  error // why the queue does not admit such a job
 	known  bool
-	past   string // the job that it replaced before
+	past   string // the job that an earlier enqueue of this one replaced
 	holder string
 	mode   int16
 	behind string // the job that waits behind the holder
@@ -38,14 +38,14 @@ type lockedJob struct {
 	body           []byte
 }
 
-// behindWhom is the prefix of the column held of a job that waits behind another one. The ID
-// of that one follows.
+// behindWhom is the prefix of the column held of a job that waits behind another job. The ID of
+// the other job follows.
 var behindWhom = broker.Behind("")
 
 func newMeeting(f *flush) *meeting { return &meeting{flush: f, job: f.jobs[0], r: f.receipts[0]} }
 
-// meet decides about the first of the jobs. It reports false if the job can be stored like
-// any other, since its key is free.
+// meet decides about the first of the jobs. It reports false if the unique key is free: then the
+// job can be stored like any other.
 func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err error) {
 	for range maxContested {
 		m := newMeeting(rest.part(rest.jobs[:1], rest.receipts[:1]))
@@ -108,7 +108,7 @@ func (m *meeting) run(ctx context.Context, s session, wake *wakeUp, begin ...ste
 	case m.holder == "":
 		return nil
 	case m.mode == int16(broker.UniqueWindow) && m.locked.id == "":
-		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder)) // its job has ended
+		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder)) // the holder has ended, but its window has not
 		return nil
 	case m.locked.id != to:
 		m.again = true
@@ -147,7 +147,7 @@ func (m *meeting) refuseFor(holder string, err error) {
 	m.r.Err = broker.About(err, "enqueue", m.queue, m.job.ID)
 }
 
-// replace gives the locked job what the handler of the new one would read.
+// replace gives the locked job what the handler of the new job would read.
 func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 	l, u := &m.locked, m.job.Body.Unique
 	body, err := broker.ReplaceContent(l.body, &m.job.Body)
@@ -215,7 +215,7 @@ func (m *meeting) park(ctx context.Context, s session) error {
 			return nil
 		}
 	}
-	m.token, m.keyless = nil, true // the key is the other job's
+	m.token, m.keyless = nil, true // the other job keeps the key
 	if err := s.run(ctx, m.store()); err != nil {
 		return err
 	}

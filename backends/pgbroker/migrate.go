@@ -22,19 +22,19 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of a schema, forward only. Its file begins with lines
-// that say how it is applied:
+// migration is one change of the schema; there is no way back. Its file begins with lines
+// that say how to apply it:
 //
-//	-- compatible-from: 3    programs that know migration 3 go on after this one
-//	-- concurrently: job_x   it is one statement that builds this index of a table
+//	-- compatible-from: 3    programs that know migration 3 still work after this one
+//	-- concurrently: job_x   the file is one statement, which builds this index of a table
 //	                         that is in use; it runs outside a transaction
 type migration struct {
 	number int
 	name   string
-	text   string // as it is written
-	sql    string // in its schema
-	oldest int    // the number that a program must know to use the schema
-	builds string // the index, of one that runs outside a transaction
+	text   string // the statements in the file
+	sql    string // text, with the name of the schema
+	oldest int    // to use the schema, a program must know the migration with this number
+	builds string // the index that it builds, if it runs outside a transaction
 }
 
 var (
@@ -85,10 +85,10 @@ func parseMigration(file, text, schema string) (migration, error) {
 	m.sql = inSchema(m.text, schema)
 	oldest := compatibleFrom.FindStringSubmatch(text)
 	if oldest == nil {
-		return m, errors.New("it does not say which programs go on after it")
+		return m, errors.New("it does not say which programs still work after it")
 	}
 	if m.oldest, err = strconv.Atoi(oldest[1]); err != nil || m.oldest > n {
-		return m, errors.New("no program can be that new")
+		return m, errors.New("it needs programs newer than itself")
 	}
 	if builds := concurrently.FindStringSubmatch(text); builds != nil {
 		m.builds = builds[1]
@@ -96,25 +96,25 @@ func parseMigration(file, text, schema string) (migration, error) {
 	}
 	for _, index := range plainIndex.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(text, "create table jobs."+index[2]+" ") {
-			return m, fmt.Errorf("it builds %s in a transaction, which keeps the writers of %s waiting; give the index a migration of its own, "+
+			return m, fmt.Errorf("it builds %s in a transaction, which blocks the writers of %s; give the index a migration of its own, "+
 				"with a line \"-- concurrently: %[1]s\"", index[1], index[2])
 		}
 	}
 	return m, nil
 }
 
-// Migrate makes a schema, or brings it to the form that this release needs. An empty schema
-// means DefaultSchema. Its user must be allowed to create the schema, or own it. Missing
-// migrations are applied in one transaction, all or nothing; only indexes of tables that are
-// in use are built outside it, without blocking writers. Concurrent calls are safe, also
-// through a PgBouncer: one of them goes first.
+// Migrate creates a schema, or updates it to this release. An empty schema means DefaultSchema.
+// The role of the connection must own the schema, or be allowed to create it. Migrate applies
+// the missing migrations in one transaction, all or none. Only indexes of tables that are in use
+// are built outside the transaction, without blocking writers. Concurrent calls are safe, also
+// through a PgBouncer: they run one after the other.
 //
-// Migrate may run while servers run. It waits for locks in attempts of 100 ms, so that others
-// wait behind it no longer than that, and tries until ctx ends: then it fails with
+// Migrate may run while servers run. It waits for locks in attempts of 100 ms, so that it delays
+// other transactions no longer than that. It tries until ctx ends. Then it fails with
 // ErrUnavailable, and may be called again.
 //
-// A schema of a newer release is left as it is: without an error if this
-// release can use it, with ErrNewerForm if not.
+// Migrate does not change a schema of a newer release. It returns nil if this release can
+// use the schema, otherwise ErrNewerForm.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if schema == "" {
 		schema = DefaultSchema
@@ -134,11 +134,11 @@ type migrating struct {
 }
 
 const (
-	// How long an attempt waits for a lock, and others wait behind it.
+	// How long an attempt waits for a lock. Other transactions wait behind it for that time.
 	migrateLockWait = 100 * time.Millisecond
 
-	// The pause between attempts is a random part of this: other statements must get through
-	// in between.
+	// The pause between attempts is random, up to this: the statements that waited behind an
+	// attempt must run in between.
 	migratePause = time.Second
 )
 
@@ -154,7 +154,7 @@ func (m *migrating) run(ctx context.Context) error {
 		}
 		switch state := sqlState(err); {
 		case err == nil:
-			continue // with what comes after the index
+			continue // with the migrations after the index
 		case !errors.Is(err, errMigrating) && state != lockTimeout && state != deadlockDetected:
 			return err
 		}
@@ -166,8 +166,8 @@ func (m *migrating) run(ctx context.Context) error {
 	}
 }
 
-// attempt applies what is missing, up to an index that is to be built outside
-// the transaction, which it returns.
+// attempt applies the missing migrations. It stops at an index that must be built outside
+// the transaction, and returns that migration.
 func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
 	err = m.lock(ctx, m.pool, func(tx pgx.Tx) error {
 		begin := fmt.Sprintf("create schema if not exists %q; ", m.schema) + inSchema(`create table if not exists jobs.migration (
@@ -191,10 +191,10 @@ func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
 	return index, err
 }
 
-// build builds an index without blocking writers. The transaction that keeps other calls out
-// has neither an ID nor a snapshot meanwhile: the build would wait for these.
+// build builds an index without blocking writers. Meanwhile the transaction that keeps other
+// calls out must have no ID and no snapshot, since the build would wait for it.
 func (m *migrating) build(ctx context.Context, index *migration) error {
-	config := m.pool.Config() // its own connections: the caller's pool may have one only
+	config := m.pool.Config() // use other connections: the caller's pool may have only one
 	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -209,7 +209,7 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 		err := tx.QueryRow(ctx, "select coalesce((select indisvalid from pg_index where indexrelid = to_regclass($1)), false)",
 			pgx.QueryExecModeSimpleProtocol, name).Scan(&valid)
 		if err == nil && !valid {
-			// An interrupted build leaves an index that is of no use.
+			// An interrupted build leaves an invalid index.
 			if _, err = pool.Exec(ctx, "drop index concurrently if exists "+name, pgx.QueryExecModeSimpleProtocol); err == nil {
 				_, err = pool.Exec(ctx, index.sql, pgx.QueryExecModeSimpleProtocol)
 			}
@@ -221,8 +221,8 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 	})
 }
 
-// lock runs f in a transaction that keeps other calls out. They do not wait in the server: the
-// build of an index would wait for their transactions.
+// lock runs f in a transaction that keeps other calls out. The other calls must not wait within
+// a statement, since the build of an index would wait for their transactions.
 func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		mine := false
@@ -255,8 +255,8 @@ func (m *migrating) note(ctx context.Context, tx pgx.Tx, done *migration) error 
 	return err
 }
 
-// presentSQL returns a query for the last applied migration, and for the one that a program
-// must know to use a schema with migrations newer than it knows.
+// presentSQL returns a query for the number of the last applied migration, and for the number
+// that a program must know if the schema has migrations that the program does not know.
 func presentSQL(schema string, known int) string {
 	return inSchema(fmt.Sprintf("select coalesce(max(number), 0), "+
 		"coalesce(max(oldest) filter (where number > %d), 0) from jobs.migration", known), schema)
@@ -267,7 +267,7 @@ func newerSchema(schema string, present, oldest, known int) error {
 		broker.ErrNewerForm, schema, present, oldest, known)
 }
 
-// checkStore refuses a store that this program would misuse.
+// checkStore refuses a store that this program cannot use correctly.
 func (b *Broker) checkStore(ctx context.Context) error {
 	var version int
 	var isolation string

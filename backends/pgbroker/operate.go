@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Operate locks the jobs of one queue at a time, decides and writes, in one transaction. A
-// job that is named twice is decided twice. §22.
+// Operate takes one queue at a time: in one transaction it locks the jobs, decides and writes. If
+// the request names a job twice, Operate decides twice. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	verb := op.Kind.String()
 	if err := firstOf(b.usable(ctx), op.Check(b.Limits())); err != nil {
@@ -50,7 +50,7 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-// cutRefs returns the first results, as long as no job comes twice, and the rest.
+// cutRefs returns the first results, up to the first job that is named again, and the rest.
 func cutRefs(all []*broker.OperationResult) (run, rest []*broker.OperationResult) {
 	seen := make(map[string]bool, len(all))
 	for i, r := range all {
@@ -69,8 +69,8 @@ type operating struct {
 	now     clock
 	queue   string
 	results []*broker.OperationResult
-	later   []*broker.OperationResult // of jobs that this decision may start, for the next one
-	opens   bool                      // what is cancelled or deleted may make room for other jobs
+	later   []*broker.OperationResult // left for the next decision: this one may change these jobs
+	opens   bool                      // the cancelled or deleted jobs may make room for other jobs
 	seen    map[string]*seenJob
 }
 
@@ -78,8 +78,8 @@ type operating struct {
 type seenJob struct {
 	state  broker.State
 	epoch  int64
-	holder string     // when it is held
-	dead   broker.Job // when it is
+	holder string     // if the job is held
+	dead   broker.Job // if the job is dead
 }
 
 func (o *operating) run(ctx context.Context) error {
@@ -114,8 +114,8 @@ func (o *operating) run(ctx context.Context) error {
 	return err
 }
 
-// look finds and locks the jobs. Each statement has a snapshot of its own, and jobs move
-// from table to table in the order of the statements, except redriven ones, which the
+// look finds and locks the jobs. Each statement has a snapshot of its own. Jobs move between
+// tables in the order of the statements, so none is missed, except redriven jobs, which the
 // last statement finds.
 func (o *operating) look(ctx context.Context, s session) error {
 	o.seen = make(map[string]*seenJob, len(o.results))
@@ -152,8 +152,8 @@ func (o *operating) look(ctx context.Context, s session) error {
 	return err
 }
 
-// cutBehind leaves a job that waits behind an earlier one of this decision, and those after it, for the next decision:
-// if the earlier one ends, this one is not as it was seen.
+// cutBehind leaves a job that waits behind an earlier job of this decision, and all jobs after it, for the next
+// decision: when the earlier job ends, the job behind it changes its state.
 func (o *operating) cutBehind() {
 	earlier := make(map[string]bool, len(o.results))
 	for i, r := range o.results {
@@ -167,7 +167,7 @@ func (o *operating) cutBehind() {
 	}
 }
 
-// choose answers for jobs that need no write, and returns the rest.
+// choose fills in the results of jobs that need no write, and returns the others.
 func (o *operating) choose() []*broker.OperationResult {
 	var chosen []*broker.OperationResult
 	for _, r := range o.results {
@@ -218,7 +218,7 @@ func (o *operating) write(ctx context.Context, s session, chosen []*broker.Opera
 	return s.run(ctx, o.b.step("operate_suppress", nil, o.queue, ids, tails, out))
 }
 
-// cancel ends jobs that wait, and asks the workers of active jobs.
+// cancel ends jobs that are not active, and asks the workers of active jobs to end them.
 func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.OperationResult) error {
 	var active, waiting []string
 	for _, r := range chosen {
@@ -240,7 +240,7 @@ func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.Oper
 	return s.run(ctx, steps...)
 }
 
-// tell publishes which jobs were cancelled, and asks workers to cancel theirs.
+// tell publishes which jobs were cancelled, and which active jobs their workers must cancel.
 func (o *operating) tell(ctx context.Context) {
 	asked, settled := newEvents(cancelKind, o.queue), newEvents(settledKind, o.queue)
 	for _, r := range o.results {

@@ -26,7 +26,7 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	return err
 }
 
-// went fills in the states that jobs have now.
+// went fills in the new states of jobs.
 func went(chosen []*broker.OperationResult, moved []string, states []int16) {
 	to := make(map[string]broker.State, len(moved))
 	for i, id := range moved {
@@ -37,7 +37,7 @@ func went(chosen []*broker.OperationResult, moved []string, states []int16) {
 	}
 }
 
-// move holds jobs, or gives them the state back that they had.
+// move holds jobs, or gives them back the state that they had before they were held.
 func (o *operating) move(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
 	if o.op.Kind == broker.OpHold {
 		for _, r := range chosen {

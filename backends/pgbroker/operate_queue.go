@@ -9,10 +9,10 @@ import (
 )
 
 // removeQueue removes a queue that has no job and no live worker. First it marks the queue
-// as leaving; then it waits for the transactions that may not have read the mark, which
-// blocks nobody else. So a job that is being stored is either seen here, or its enqueue
-// reads the mark and removes it again. A caller's transaction that stays open for longer
-// than writersWait makes the removal fail.
+// as leaving. Then it waits for the transactions that may not have read the mark; this
+// blocks no other call. So removeQueue either sees a job that is being stored, or the enqueue
+// of that job reads the mark and clears it again. If a caller's transaction stays open for
+// longer than writersWait, the removal fails.
 func (o *operating) removeQueue(ctx context.Context) error {
 	for _, r := range o.results {
 		if r.Ref.ID != "" {
@@ -38,7 +38,7 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		case !idle:
 			r.Err = o.inUse(ctx)
 		}
-		o.b.waker.wake(o.queue, false) // waiting claims learn that their worker is gone
+		o.b.waker.wake(o.queue, false) // waiting claims then find that their worker is gone
 	}
 	return nil
 }
@@ -59,14 +59,14 @@ func (o *operating) leave(ctx context.Context, remove bool) (layout int, idle bo
 	return layout, idle, err
 }
 
-// stay removes the mark. If even that fails, the next job or worker of the queue does it.
+// stay removes the mark. If that fails too, the next job or worker of the queue removes it.
 func (o *operating) stay(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
 	o.b.call(ctx, o.b.step("remove_queue_stay", nil, o.queue))
 }
 
-// awaitWriters waits for the transactions that write now.
+// awaitWriters waits until the transactions that are writing now have ended.
 func (o *operating) awaitWriters(ctx context.Context) error {
 	var writers []string
 	for begun := time.Now(); ; {
@@ -86,10 +86,10 @@ func (o *operating) awaitWriters(ctx context.Context) error {
 }
 
 const (
-	// How long a removal waits for them: it blocks nobody else.
+	// How long a removal waits for writers. It may be long, since it blocks no other call.
 	writersWait = 3 * time.Second
 
-	// The pause between two looks at the writers: most end within it.
+	// The pause between two checks of the writers; most end within this time.
 	writersPause = 5 * time.Millisecond
 )
 

@@ -7,20 +7,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// redriving has the dead jobs that a redrive tries to send back, as its statements take
-// them.
+// redriving has the dead jobs that a redrive tries to send back, as arguments of its
+// statements.
 type redriving struct {
 	ids, keys []string
 	tails     [][]byte
 
-	// The unique keys that the jobs hold again until they are settled.
+	// The unique keys that the jobs must take again.
 	taken, takers []string
 	modes         []int16
 	ttls          []int64
 }
 
-// redrive sends dead jobs back, those that held a unique key only if they get it again. Of
-// several that held the same key, the first gets it.
+// redrive sends dead jobs back to their queue. A job that held a unique key is sent back only if
+// it gets the key again. If several jobs held the same key, the first one gets it.
 func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.OperationResult) error {
 	var d redriving
 	keyOf := make(map[string]string)

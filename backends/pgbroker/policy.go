@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Policy changes what the request sets, in one statement. Setting something in an unknown
-// queue registers it; reading does not. Rules that a key's policy sets to zero are removed
-// from it.
+// Policy changes the rules that the request sets, in one statement. Setting a rule registers an
+// unknown queue; reading does not. If the request sets a rule of a key to zero, the rule is
+// removed from the key's policy.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", "", "")
@@ -51,7 +51,7 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	if err != nil {
 		return broker.Policy{}, err
 	}
-	wake := b.waker.broadcast(req.Queue) // it may have been resumed
+	wake := b.waker.broadcast(req.Queue) // the queue may have been resumed
 	var ignored any
 	change := b.step("policy_set", func(r rows) error { return read(r, &ignored) }, req.Queue, string(text), b.channel, wake)
 	if req.Key != "" {
@@ -70,7 +70,7 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	return readPolicy(rules)
 }
 
-// readPolicy reads the column policy: the numbers of rules by their names.
+// readPolicy reads the column policy: the values of rules by their names.
 func readPolicy(rules []byte) (p broker.Policy, err error) {
 	numbers := make(map[string]int64)
 	if len(rules) > 0 {

@@ -8,9 +8,9 @@ import (
 )
 
 // Prune removes records whose retention is over, in a transaction for each queue, and folds
-// the deltas of counts. Without a Now it also makes the partitions of the days to come and
-// drops those of days that are over, with all their records: a record that its queue keeps
-// for a day or longer may stay for up to a day more. §23.
+// the deltas of counts. Without a Now it also makes the partitions of coming days, and drops
+// the partitions of past days with all their records. So a record that its queue keeps for a
+// day or longer may stay for up to a day more. §23.
 func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Pruned{}, broker.About(err, "prune", "", "")

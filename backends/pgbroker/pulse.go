@@ -10,16 +10,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pulse runs heartbeats on a connection that the broker keeps for them: handlers that use
-// all of the caller's pool would otherwise make their own leases run out.
+// pulse runs heartbeats on a connection that the broker keeps for them. Otherwise handlers that
+// use up the caller's pool would make their own leases run out.
 type pulse struct {
 	b     *Broker
 	start sync.Once
 	own   *pgxpool.Pool
 }
 
-// pulseConns is one, since renewals of one process take milliseconds, one after the other,
-// and a thousand processes have a thousand of these connections.
+// pulseConns is the number of these connections per process. One is enough, since a renewal
+// takes milliseconds, and a thousand processes need a thousand connections.
 const pulseConns = 1
 
 // pool returns the pool with that connection, configured like the caller's, or nil.
@@ -34,8 +34,8 @@ func (p *pulse) pool() *pgxpool.Pool {
 	return p.own
 }
 
-// run runs a pipeline on this connection. If that was certainly not applied, because the
-// server has no connection left or the idle one was lost, it tries the caller's pool.
+// run runs a pipeline on this connection. If the pipeline was certainly not applied, because the
+// server has no connection left or the idle connection was lost, run uses the caller's pool.
 func (p *pulse) run(ctx context.Context, steps ...step) error {
 	if err := p.b.usable(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *pulse) run(ctx context.Context, steps ...step) error {
 
 // close closes the connection. Calls that are under way may finish.
 func (p *pulse) close() {
-	p.start.Do(func() {}) // it starts no more
+	p.start.Do(func() {}) // so that pool does not make it any more
 	if p.own != nil {
 		p.own.Close()
 	}

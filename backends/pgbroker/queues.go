@@ -9,11 +9,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Queues describes queues. The counts are exact as of the answer: totals plus the deltas
-// that are not folded yet. The oldest jobs and the leases of each worker are searched for
-// each time, as long as that is fast. While a snapshot is old it is not: then a job that
-// appeared late may not count as the oldest, and a worker's leases may be some seconds
-// old, a minute at most. A request with a clock of its own always searches. §23.
+// Queues describes queues. The counts are exact: totals plus the deltas that are not folded
+// yet. As long as it is fast, each call searches for the oldest jobs and counts the leases of
+// each worker. It is slow while the database has an old snapshot. Then a job that appeared
+// late may not count as the oldest, and the count of a worker's leases may be some seconds
+// old, at most a minute. A request with its own Now always searches. §23.
 func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
 	reply, err := b.queues(ctx, &req)
 	return reply, broker.About(err, "queues", "", "")
@@ -62,7 +62,7 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 	return reply, err
 }
 
-// counted are the states that are counted, in the order of the columns.
+// counted are the states whose jobs are counted, in the order of the columns.
 var counted = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 
@@ -83,7 +83,7 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
-	var folded, since []*int64 // a queue that has none has no row, or nulls
+	var folded, since []*int64 // nil or nulls for a queue without totals
 	columns = append(columns, &waiting, &info.Suppressed, &info.Bytes, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
 	if err := r.Scan(columns...); err != nil {
 		return info, err
@@ -106,7 +106,7 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 		}
 	}
 	for i := 0; i < lanes; i += 2 {
-		next := created[i] // in front of the rest
+		next := created[i] // the front lane goes first
 		if next == nil {
 			next = created[i+1]
 		}
@@ -136,7 +136,7 @@ func totalsOf(column []*int64) (t broker.Totals) {
 
 // workersLook is a search of Queues for workers.
 type workersLook struct {
-	known map[int64]int // leases, by the number of the worker, that are not counted now
+	known map[int64]int // by the number of the worker: leases that need not be counted again
 
 	// The answer.
 	of      map[string][]broker.WorkerInfo // by queue

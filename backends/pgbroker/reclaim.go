@@ -20,7 +20,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		c.shares = append(c.shares, broker.Share{Queue: q, Max: req.Max})
 	}
 	var callers, searched []string
-	var at int64 // when leases that had run out were looked for
+	var at int64 // when the store looked for leases that had run out
 	var got broker.Claimed
 	err := b.call(ctx, b.byIndex(false),
 		b.step("reclaim_end", each(func(r rows) error {
@@ -46,7 +46,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	for _, q := range queues {
 		state := c.state[q]
 		if state.err == nil && !slices.Contains(callers, q) {
-			state.err = broker.ErrWorkerGone // alive, but its leases ran out
+			state.err = broker.ErrWorkerGone // the worker is not ended, but its leases ran out
 		}
 		if state.err == nil {
 			got.NextDue = earlier(got.NextDue, state.nextDue)

@@ -1,8 +1,8 @@
 package pgbroker
 
-// Reconnect closes the connections of the pool that New was given and of the
-// broker's own, those in use once they are returned: a server that was demoted, or
-// a proxy before it, may keep connections open on which nothing can be written.
+// Reconnect closes the connections of the pool that was passed to New, and the broker's own
+// ones. Connections in use are closed when they are returned. It is needed because a server
+// that was demoted, or a proxy in front of it, may keep connections open that cannot write.
 func (b *Broker) Reconnect() {
 	b.pool.Reset()
 	if own := b.pulse.pool(); own != nil {

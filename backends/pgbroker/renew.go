@@ -10,10 +10,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew writes one row, on a connection of the broker's own, and commits: the pulse that all queues of
-// the worker follow. To register, to describe, or to renew other queues than before, it writes a row
-// for each queue. After the commit it may count what the worker holds: the leases are extended however
-// long that takes. If the count fails, Held is empty. §6, §7, §8.
+// Renew writes one row and commits, on the broker's own connection: the pulse that all queues of the
+// worker follow. To register, to describe, or to renew other queues than before, it writes a row for
+// each queue. After the commit it may count the worker's leases, which then are already extended,
+// however long the count takes. If the count fails, Held is empty. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -64,19 +64,19 @@ type renewal struct {
 	queues []string
 
 	at    int64 // the store's time
-	alive int   // queues in which the worker was renewed
+	alive int   // the number of queues in which the worker was renewed
 	got   broker.Renewed
 }
 
 // extend extends the leases in all queues, which follow a pulse.
 func (r *renewal) extend(pulse int64) step {
 	return r.b.step("renew_pulse", func(rs rows) error {
-		r.alive = 0 // a call that was not applied is sent once more
+		r.alive = 0 // a call that was not applied is sent again
 		return each(func(rs rows) error { r.alive = len(r.queues); return rs.Scan(&r.at) })(rs)
 	}, r.now.micros, pulse, r.now.after(r.req.Lease))
 }
 
-// news reads what the worker has to know.
+// news returns the steps that read what the worker must know.
 func (r *renewal) news(searched int64) []step {
 	return []step{
 		r.b.step("renew_lapse", func(rs rows) error {
@@ -100,8 +100,8 @@ func (r *renewal) news(searched int64) []step {
 	}
 }
 
-// followTries is how often a renewal tries to write the rows of all queues while another one of the
-// same worker does, which a worker's process never causes.
+// followTries is how often a renewal tries to write the rows of all queues while another renewal of the
+// same worker writes them. Few are enough, since the process of a worker never renews it twice at a time.
 const followTries = 3
 
 // follow registers the worker or extends its leases queue by queue, so that all follow one pulse.
@@ -129,11 +129,11 @@ func (r *renewal) follow(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the worker is renewed by another call at the same time", broker.ErrUnavailable)
+	return fmt.Errorf("%w: another call renews the worker at the same time", broker.ErrUnavailable)
 }
 
-// countPollers counts, once a minute, the workers with which this one shares its looks, if this broker
-// never listens. If that fails, the last count holds.
+// countPollers counts, once a minute, the workers with which this one shares its polls, if this broker
+// never listens. If the count fails, the last one stays.
 func (r *renewal) countPollers(ctx context.Context) {
 	now, last := time.Now().UnixNano(), r.b.counted.Load()
 	if !r.b.polls() || time.Duration(now-last) < time.Minute || !r.b.counted.CompareAndSwap(last, now) {
@@ -145,7 +145,7 @@ func (r *renewal) countPollers(ctx context.Context) {
 	}
 }
 
-// count counts what the worker holds. Its only error is that a newer release wrote a queue.
+// count counts the worker's leases. It returns an error only if a newer release wrote a queue.
 func (r *renewal) count(ctx context.Context) error {
 	err := r.b.pulse.run(ctx, r.b.byIndex(true), r.b.step("renew_held", func(rs rows) error {
 		r.got.Held = make(map[string]int, len(r.queues))
@@ -177,7 +177,7 @@ func (r *renewal) count(ctx context.Context) error {
 	return nil
 }
 
-// distinct returns names without repetitions, sorted, so that all calls lock rows in the
+// distinct returns names without repetitions, and sorted, so that all calls lock rows in the
 // same order.
 func distinct(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))

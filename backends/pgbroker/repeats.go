@@ -7,11 +7,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// repeats remembers how the earlier jobs of a request fared, for later ones with the same
-// ID or unique key.
+// repeats remembers what became of the earlier jobs of a request, for later jobs with the
+// same ID or unique key.
 type repeats struct {
-	ids     map[string]bool   // that exist by now
-	holders map[string]string // of unique keys
+	ids     map[string]bool   // IDs that exist by now
+	holders map[string]string // by unique key: the job that holds it
 }
 
 // cut removes the first run, of at most limit jobs, from f. The run ends before a job of
@@ -34,7 +34,7 @@ func (f *flush) cut(limit int) *flush {
 	return run
 }
 
-// note remembers how the jobs of a run fared, and returns how many were stored.
+// note remembers what became of the jobs of a run, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
 	if r.ids == nil {
 		r.ids, r.holders = make(map[string]bool), make(map[string]string)
@@ -59,13 +59,13 @@ func (r *repeats) note(run *flush) (stored int) {
 	return stored
 }
 
-// refuse refuses those of rest that repeat a job which exists by now, in at most one round
-// trip. room is how many jobs the queue still takes. A full queue, or a full key, refuses before
-// unique keys are looked at, and other jobs may fill it, so that only the first ones can be
-// decided, and none that has a key.
+// refuse refuses jobs of rest that repeat a job that exists by now, in at most one round trip.
+// room is how many jobs the queue still takes. If the queue has limits, it may refuse a job for a
+// limit before it checks the unique key, and other jobs may fill it meanwhile. So then refuse
+// decides only about the first jobs, and about none with a partition key.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
-	leave := make(map[string]bool) // IDs of those left, which may exist before a later job with the same ID is decided
+	leave := make(map[string]bool) // IDs of jobs in left: they may exist by the time that a later job with the same ID is decided
 	for i, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {

@@ -7,19 +7,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// restored reports whether a run has jobs of another store. The jobs of a run are of one
-// kind.
+// restored reports whether a run has jobs from another store. All jobs of a run are of one kind.
 func (f *flush) restored() bool { return len(f.jobs) > 0 && f.jobs[0].Restore != nil }
 
-// sameKind reports whether two jobs can be stored in one run. Restored jobs have runs of
-// their own, and so have those that a depth limit may refuse. A job that may replace
-// another begins a run.
+// sameKind reports whether two jobs can be stored in one run. Restored jobs have runs of their
+// own, and so have jobs that a depth limit may refuse. A job that may replace another one begins
+// a new run.
 func sameKind(a, b *broker.NewJob) bool {
 	return a == b || !b.Meets() && (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
 }
 
-// restore stores a run of restored jobs behind steps that begin, in a
-// transaction; wake is what to send with it.
+// restore stores a run of restored jobs in a transaction, after the steps in begin. wake is the
+// wake-up to send with it.
 func (f *flush) restore(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
 	err := s.run(ctx, append(f.prepare(begin), f.storeRestored())...)
 	if err == nil && f.served {
@@ -31,7 +30,7 @@ func (f *flush) restore(ctx context.Context, s session, wake *wakeUp, begin ...s
 	return err
 }
 
-// prepare adds the steps that go before jobs are stored by store or storeRestored.
+// prepare adds the steps that must run before store or storeRestored.
 func (f *flush) prepare(steps []step) []step {
 	steps = append(steps, f.b.step("settings", nil, nil, f.lockTimeout()))
 	if f.token != nil {
@@ -40,8 +39,7 @@ func (f *flush) prepare(steps []step) []step {
 	return steps
 }
 
-// storeRestored returns the statement that stores restored jobs, also those that had
-// ended.
+// storeRestored returns the statement that stores restored jobs, including jobs that had ended.
 func (f *flush) storeRestored() step {
 	n := len(f.jobs)
 	var (
@@ -71,8 +69,8 @@ func (f *flush) storeRestored() step {
 		epochs, created, deliveries, failures, crashes, snoozes, tails)
 }
 
-// lookRestored returns the statement that says which IDs have a record, apart from
-// those that were stored.
+// lookRestored returns the statement that reports which IDs have a record, apart from the jobs
+// that were just stored.
 func (f *flush) lookRestored(stored []string) step {
 	f.known, f.held = nil, make(map[string]string)
 	return f.b.step("restore_look", each(func(r rows) error {
@@ -96,8 +94,8 @@ func (f *flush) epochs() []int64 {
 	return all
 }
 
-// lookHolders returns the statement that says which jobs hold the unique keys that were
-// not taken.
+// lookHolders returns the statement that reports which jobs hold the unique keys that could not be
+// taken.
 func (f *flush) lookHolders() step {
 	keys := make(map[string][]string)
 	var names []string
@@ -118,8 +116,8 @@ func (f *flush) lookHolders() step {
 	}), f.queue, names)
 }
 
-// endRestored returns the statement that moves jobs that had ended to their tables, and
-// removes again those whose IDs exist in other tables.
+// endRestored returns the statement that moves jobs that had ended to their tables, and removes
+// the new jobs whose IDs exist in other tables.
 func (f *flush) endRestored(wake *wakeUp) step {
 	stored := set(f.stored)
 	var keep, undo []string
@@ -136,14 +134,14 @@ func (f *flush) endRestored(wake *wakeUp) step {
 		}
 	}
 	if f.stored == nil {
-		f.stored = []string{} // none, where nil would be all
+		f.stored = []string{} // no job; nil would mean all
 	}
 	self, payload := wake.args(f.queue)
 	var ignored any
 	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
 }
 
-// acceptRestored fills in what a restored job became.
+// acceptRestored fills in the receipt of a restored job.
 func (f *flush) acceptRestored(j *broker.NewJob, r *broker.Receipt) {
 	due := f.at
 	if j.Delay > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Retire ends the worker's ID first, and then releases what it holds as a settle does, a
-// batch at a time. Jobs that a failed call leaves behind are reclaimed. §12.
+// Retire first ends the worker's ID, and then releases its jobs in batches, as a settle does. If
+// the call fails in between, other workers reclaim the rest. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Retired{}, broker.About(err, "retire", "", "")
@@ -50,8 +50,8 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	}
 }
 
-// release puts jobs of a worker back to the front of their queues, by a settle without a
-// number. It returns those that it released.
+// release puts jobs of a worker back to the front of their queues, with a settle that has no
+// number. It returns the released jobs.
 func (b *Broker) release(ctx context.Context, on session, worker string, now time.Time, held []broker.Job) (released []broker.Ref,
 	err error) {
 	settle := broker.SettleRequest{Now: now, Worker: worker}
@@ -71,8 +71,8 @@ func (b *Broker) release(ctx context.Context, on session, worker string, now tim
 	return released, err
 }
 
-// scanLease reads a row of retire_held.sql. A tail that cannot be read stays
-// with the head as it is.
+// scanLease reads a row of retire_held.sql. If the tail cannot be read, the stored tail does
+// not change.
 func scanLease(r rows) (j broker.Job, err error) {
 	var head headRow
 	if err = r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...); err == nil {

@@ -7,18 +7,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// queueRoom is what queue_room.sql says of a queue; all zero when there is none.
+// queueRoom is what queue_room.sql returns about a queue; zero if the queue does not exist.
 type queueRoom struct {
 	number      int32
 	layout      int
 	policy      broker.Policy
-	bounded     bool  // the policy bounds what an enqueue stores
-	keyed       bool  // jobs with a key have come
-	used, bytes int64 // of the depth
+	bounded     bool  // the policy limits what an enqueue may store
+	keyed       bool  // the queue has had jobs with a key
+	used, bytes int64 // how much of the depth and byte limits is used
 	keys        map[string]keyRoom
 }
 
-// keyRoom has how many jobs a key has, and may have.
+// keyRoom has how many jobs a key may have, and how many it has.
 type keyRoom struct{ limit, used int64 }
 
 func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
@@ -30,7 +30,7 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 		b.deltas.raise(deltas)
 	}
 	if err == nil && deltas.many && q.bounded {
-		b.tasks.start(func(ctx context.Context) { b.foldSome(ctx) }) // for the next
+		b.tasks.start(func(ctx context.Context) { b.foldSome(ctx) }) // so that the next call adds up fewer deltas
 	}
 	if err == nil && q.layout <= knownLayout {
 		q.policy, err = readPolicy(rules)
@@ -38,7 +38,7 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 	return q, err
 }
 
-// lookKeys adds the depths of the keys of a run's first jobs, by a step whose plan goes by
+// lookKeys adds the depths of the keys of a run's first jobs, with a step whose plan must use an
 // index.
 func (b *Broker) lookKeys(f *flush, q *queueRoom, byIndex func(step) error) error {
 	q.keys = make(map[string]keyRoom)
@@ -88,9 +88,8 @@ func (q *queueRoom) take(j *broker.NewJob) {
 	}
 }
 
-// bounded refuses those of rest's first jobs that the queue's policy does not admit. It
-// returns how many of the others may be stored now, in order: for the next one there may
-// be no room.
+// bounded refuses those of rest's first jobs that the queue's policy does not admit. It returns
+// how many of the others may be stored now, in order; after these there may be no room.
 func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, err error) {
 	q, err := b.room(ctx, to, rest.queue)
 	if err != nil {
@@ -111,14 +110,14 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 	}
 	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
 	if len(rest.jobs) == 0 || rest.jobs[0] != first && rest.jobs[0].Meets() {
-		return 0, nil // the job that it may replace comes first
+		return 0, nil // the first job now may replace another one, which is decided first
 	}
 	if err := b.lookKeys(rest, &q, func(s step) error { return to.byIndex(ctx, s) }); err != nil {
 		return 0, err
 	}
 	out := rest.part(nil, nil)
 	var why []error
-	now := q // as it is, before any of these is stored
+	now := q // the room before any of these jobs is stored
 	now.keys = maps.Clone(q.keys)
 	taken := 0
 	seen := make(map[string]bool)
@@ -157,8 +156,8 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 	return taken, nil
 }
 
-// turnAway refuses jobs for which there is no room: those whose ID exists as
-// duplicates, the others for their reasons.
+// turnAway refuses jobs for which there is no room: as duplicates if their IDs exist, otherwise
+// with the reasons in why.
 func (b *Broker) turnAway(ctx context.Context, to port, f *flush, why []error) (err error) {
 	if f.restored() {
 		err = to.run(ctx, f.lookRestored(nil))

@@ -6,16 +6,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// rounds remembers which queues have priorities that take turns
-// (broker.Policy.PriorityRound), as of the last claim, and counts the turns. Each process
-// has a count of its own: with one in the store all claims would wait for each other.
+// rounds remembers which queues have a priority round (broker.Policy.PriorityRound), as of the
+// last claim, and counts its turns. Each process has its own count, since claims would wait for
+// each other to update a count in the store.
 type rounds struct {
 	mu    sync.Mutex
 	turns map[string]int64 // the next turn of each such queue
 }
 
-// take returns the turns that a claim may need of each queue, up to limit, or nil if none of
-// the queues goes in rounds.
+// take reserves the turns that a claim may need in each queue, and returns the first turn of each.
+// It returns nil if no queue has a priority round.
 func (r *rounds) take(queues []string, limits []int32, limit int) (turns []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *rounds) giveBack(queue string, n int) {
 	}
 }
 
-// note records whether a queue goes in rounds. It reports whether that is news.
+// note records whether a queue has a priority round. It reports whether that is new.
 func (r *rounds) note(queue string, inRounds bool) (begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *claiming) giveBack(limits []int32) {
 	}
 }
 
-// cutRound returns the first shares, as long as no queue comes twice, and the rest.
+// cutRound returns the first shares, up to the first queue that comes again, and the rest.
 func cutRound(shares []broker.Share) (round, rest []broker.Share) {
 	seen := make(map[string]bool, len(shares))
 	for i, s := range shares {
@@ -83,8 +83,8 @@ func cutRound(shares []broker.Share) (round, rest []broker.Share) {
 	return shares, nil
 }
 
-// unfinished returns those of the shares that are left that may still give jobs: a queue that gave less than its share has
-// no more. A queue that gave all of its last share may have more jobs than the claim asks for.
+// unfinished returns the remaining shares whose queues may still give jobs. A queue that gave less than its share has
+// no more jobs. If a queue gave all of its last share, it may have more jobs than the claim asks for.
 func (c *claiming) unfinished(left []broker.Share) (some []broker.Share) {
 	mayGive := make(map[string]bool, len(c.shares))
 	if !c.flow && c.behind == 0 {

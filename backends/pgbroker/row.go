@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// jobRow receives the columns that every statement that returns whole jobs
-// ends with, in this order.
+// jobRow receives the last columns of every statement that returns whole jobs, in this
+// order.
 type jobRow struct {
 	id        string
 	createdAt int64
@@ -30,7 +30,7 @@ func (r *jobRow) columns() []any {
 	return append(append([]any{&r.id, &r.createdAt}, r.headRow.columns()...), &r.body)
 }
 
-// head returns the head that was read. The error says that this program cannot read the
+// head returns the head that was read. It returns an error if this program cannot read the
 // tail.
 func (r *headRow) head() (broker.Head, error) {
 	h := broker.Head{Epoch: int64(r.epoch), Deliveries: int(r.deliveries), Failures: int(r.failures),

@@ -17,7 +17,7 @@ type step struct {
 	read func(rows) error // nil if the answer is not needed
 }
 
-// rows is what pgx and database/sql rows have in common.
+// rows is what the rows of pgx and of database/sql have in common.
 type rows interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -31,9 +31,9 @@ type session interface {
 	run(ctx context.Context, steps ...step) error
 }
 
-// connSession runs pipelines on a pgx connection. A plain one uses no prepared statements,
-// whatever the connection's configuration says, because a PgBouncer in transaction pooling
-// mixes those of its clients.
+// connSession runs pipelines on a pgx connection. If plain is set, it uses no prepared statements,
+// whatever the connection's configuration says, because a PgBouncer in transaction pooling mixes
+// the prepared statements of its clients.
 type connSession struct {
 	conn  *pgx.Conn
 	plain bool
@@ -48,7 +48,7 @@ func (s connSession) run(ctx context.Context, steps ...step) error {
 			st.args[i] = lean(arg)
 		}
 	}
-	if len(steps) == 1 { // a pipeline around it would only cost
+	if len(steps) == 1 { // a pipeline with one statement would only be slower
 		r, err := s.conn.Query(ctx, steps[0].sql, steps[0].args...)
 		if err != nil {
 			return err
@@ -129,8 +129,7 @@ func each(f func(rows) error) func(rows) error {
 	}
 }
 
-// run makes the broker itself a session: each run is on a connection of the
-// pool.
+// run makes the broker itself a session: each run uses a connection of the pool.
 func (b *Broker) run(ctx context.Context, steps ...step) error { return b.call(ctx, steps...) }
 
 // poolSession runs statements on the pool, even after the broker was closed.
@@ -165,7 +164,7 @@ func (b *Broker) step(name string, read func(rows) error, args ...any) step {
 	return step{sql: b.sql.get(name), args: args, read: read}
 }
 
-// byIndex returns the first step of a pipeline whose plans must go by index. With async
+// byIndex returns the first step of a pipeline whose plans must use indexes. With async,
 // the commit does not wait for the disk.
 func (b *Broker) byIndex(async bool) step {
 	var commit *string
@@ -177,7 +176,7 @@ func (b *Broker) byIndex(async bool) step {
 
 var off = "off"
 
-// rollbackTime bounds what a failed transaction costs its caller.
+// rollbackTime is how long the cleanup after a failure, such as a rollback, may delay the caller.
 const rollbackTime = time.Second
 
 func milliseconds(d time.Duration) *string {

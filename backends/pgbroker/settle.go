@@ -23,8 +23,8 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 	return s.verdicts(ctx, err)
 }
 
-// settling is a settle request that is under way. Numbers are compared queue by queue, so
-// each queue has a statement of its own.
+// settling is a settle request that is under way. Each queue has a statement of its own, since
+// numbers are compared queue by queue.
 type settling struct {
 	b     *Broker
 	req   *broker.SettleRequest
@@ -35,19 +35,19 @@ type settling struct {
 // settleTurn is a request's part for one queue.
 type settleTurn struct {
 	queue string
-	items []int    // of the request, in its order
+	items []int    // the positions of its items in the request, in order
 	alive []string // jobs whose outcome does not end them
-	later []int    // for each item: the later one for the same lease if this one has Keep, otherwise -1. Nil when there is none
+	later []int    // for each item with Keep: the later item for the same lease, or -1; nil if all are -1
 	wake  *wakeUp
 
 	// The answer.
 	served   bool
 	watched  bool
-	opens    bool   // ends of leases may make room for other jobs
+	opens    bool   // the ended leases may make room for other jobs
 	last     *int64 // the worker's last number before this request
 	known    []int32
 	verdicts []int32
-	repeat   bool // another sending of this request came first
+	repeat   bool // the same request was applied meanwhile, by another sending
 }
 
 func newSettling(b *Broker, req *broker.SettleRequest) *settling {
@@ -79,12 +79,12 @@ func (s *settling) steps() []step {
 	return steps
 }
 
-// turn returns the statement for one queue. The stored head is what Outcome.Apply returns.
-// For a job that was asked to cancel the statement leaves out the charge: otherwise the
-// outcome is the same, see TestLife_CancelledOutcomeDiffersInItsChargeOnly. An item with Keep
-// is not sent if another one for its lease follows, which then stores what it kept. A
-// release leaves the stored tail, since a retire does not know of keeps that came after it
-// listed the jobs.
+// turn returns the statement for one queue. The stored head is the one that Outcome.Apply
+// returns. For a job that was asked to cancel, the statement leaves out the charge; the rest of
+// the outcome is the same, see TestLife_CancelledOutcomeDiffersInItsChargeOnly. An item with Keep
+// is not sent if a later item is for the same lease: then the later item stores what was kept. A
+// release does not change the stored tail, since a retire does not know about keeps that came
+// after it listed the jobs.
 func (s *settling) turn(t *settleTurn) step {
 	n := len(t.items)
 	var (
@@ -97,8 +97,8 @@ func (s *settling) turn(t *settleTurn) step {
 		charges                                = make([]int16, 0, n)
 		waited, ran                            = make([]int64, 0, n), make([]int64, 0, n)
 		times                                  [4]int64                      // how many waited, how long, how many ran, how long
-		buf                                    = []byte{}                    // an empty tail is not nil: nil leaves the stored one
-		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
+		buf                                    = []byte{}                    // an empty tail must not be nil: nil would leave the stored tail
+		seen                                   = make(map[broker.Ref]int, n) // the last item so far for each lease
 		done                                   = true
 	)
 	t.later = nil
@@ -110,7 +110,7 @@ func (s *settling) turn(t *settleTurn) step {
 		case !ok:
 			seen[ref] = at
 		case s.req.Items[t.items[before]].Outcome.Kind() != broker.OutcomeKeep:
-			ref.Epoch = noEpoch // a lease ends once
+			ref.Epoch = noEpoch // the earlier item ends the lease, so this one must find no lease
 		default:
 			seen[ref] = at
 			o = t.replace(before, at, o, s.req.Items)
@@ -163,16 +163,16 @@ func (s *settling) turn(t *settleTurn) step {
 		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, self, payload)
 }
 
-// chargeOf returns what an outcome adds to the totals, beside the state it leads to, as
-// settle.sql reads it.
+// chargeOf returns what an outcome adds to the totals, besides its state, as settle.sql reads
+// it.
 func chargeOf(o broker.Outcome) (charge int16) {
 	var t broker.Totals
 	t.Ended(&broker.Settlement{}, o)
 	return int16(t.Failed + 2*t.Crashed + 4*t.Retried + 8*t.Expired)
 }
 
-// replace records that an item replaces an earlier Keep for the same lease. It returns the
-// item's outcome, with what that kept if it keeps nothing itself.
+// replace records that an item replaces an earlier Keep for the same lease. It returns the item's
+// outcome. If that keeps nothing itself, it gets what the earlier Keep kept.
 func (t *settleTurn) replace(before, at int, o broker.Outcome, items []broker.Settlement) broker.Outcome {
 	if t.later == nil {
 		t.later = slices.Repeat([]int{-1}, len(t.items))
@@ -237,7 +237,7 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 		applied = t.known
 	case t.last != nil && s.req.Number < *t.last:
 		applied = nil
-	case t.repeat: // it committed while this one waited for its rows
+	case t.repeat: // the other sending committed while this one waited for the rows
 		if err := s.b.call(ctx, s.b.step("settle_verdicts", one(&applied), t.queue, s.req.Worker, s.req.Number)); err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 			states[ord-1] = broker.State(v % 16)
 		}
 	}
-	for n, at := range slices.Backward(t.later) { // an item that was not sent was stored if the later one was applied
+	for n, at := range slices.Backward(t.later) { // if the later item was applied, it stored what this one kept
 		if at >= 0 && states[at] != broker.StateNone {
 			states[n] = broker.StateActive
 		}
@@ -274,7 +274,7 @@ func (s *settling) tell(ctx context.Context, t *settleTurn, verdicts []broker.Ve
 	s.b.tell(ctx, t.queue, events, false)
 }
 
-// maxTimes is where sums of times stop, far below what a bigint holds.
+// maxTimes is the highest sum of times that is sent, far below the highest bigint.
 const maxTimes = 4e18
 
 // noEpoch is an epoch that no job has.

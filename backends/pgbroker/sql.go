@@ -15,14 +15,14 @@ import (
 //go:embed queries/*.sql queries/parts/*.sql
 var queryFiles embed.FS
 
-// queries has the statements, by the names of their files, as the server gets them. In a file
-// parameters have names, such as @queue, and the header lists the names in the order of the
-// arguments; {{part}} stands for the content of a file of queries/parts, which several
-// statements share.
+// queries has the statements as they are sent to the server, by the names of their files. In a
+// file, parameters have names, such as @queue, and the header lists the names in the order of the
+// arguments. {{part}} stands for the content of a file of queries/parts, which several statements
+// share.
 type queries map[string]string
 
-// DefaultSchema is the schema of a Config that names none. The embedded files
-// are written for it.
+// DefaultSchema is used if a Config names no schema. The embedded files are written for
+// this name.
 const DefaultSchema = "jobs"
 
 var (
@@ -31,8 +31,8 @@ var (
 	partUse    = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
-// checkSchema refuses names that would need quoting, or that would leave no
-// room in the name of a notification channel.
+// checkSchema refuses names that would need quotes, or that are too long for the name of a
+// notification channel.
 func checkSchema(schema string) error {
 	if !schemaName.MatchString(schema) {
 		return broker.Invalid("schema", "%.64q is not accepted; use 1 to 48 of a-z, 0-9 and _, a letter first", schema)
@@ -40,8 +40,8 @@ func checkSchema(schema string) error {
 	return nil
 }
 
-// inSchema replaces each jobs. in SQL that is not the end of a longer word by the name of a
-// schema, which checkSchema has accepted.
+// inSchema replaces "jobs." in SQL by the name of a schema, unless it is the end of a longer word.
+// checkSchema must have accepted the name.
 func inSchema(sql, schema string) string {
 	var b strings.Builder
 	for {
@@ -131,7 +131,7 @@ func statement(file string) string {
 	return file
 }
 
-// get returns a statement; a name without a file is a mistake in this package.
+// get returns a statement. It panics if no file has this name.
 func (q queries) get(name string) string {
 	sql, ok := q[name]
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// SQLTx is Tx for a transaction of database/sql, of any driver that numbers its parameters $1,
-// $2, …: arrays are sent as text. The error of a transaction that has ended is sql.ErrTxDone,
-// too. Each enqueue takes about six round trips; Tx takes two.
+// SQLTx is Tx for a transaction of database/sql, with any driver that numbers its parameters $1,
+// $2, …; it sends arrays as text. If the transaction has ended, the error is also sql.ErrTxDone.
+// Each enqueue takes about six round trips; Tx takes two.
 func (b *Broker) SQLTx(tx *sql.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
 }
@@ -50,7 +50,7 @@ func (s sqlSession) runStep(ctx context.Context, st step) error {
 			return err
 		}
 	}
-	for r.Next() { // so that an error after the rows is seen
+	for r.Next() { // read to the end, to get an error that comes after the rows
 	}
 	return r.Err()
 }

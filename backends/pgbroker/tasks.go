@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tasks are the goroutines of a broker; stop ends them and waits for them.
+// tasks are the goroutines of a broker. stop ends their context and waits for them.
 type tasks struct {
 	mu      sync.Mutex
 	stopped bool
@@ -21,8 +21,8 @@ func newTasks() *tasks {
 	return t
 }
 
-// start runs f until it returns; its context ends with the broker. After stop it does not run
-// f, and returns false.
+// start runs f in a goroutine. The context of f ends when the broker is closed. After stop, start
+// does not run f, and returns false.
 func (t *tasks) start(f func(ctx context.Context)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *tasks) start(f func(ctx context.Context)) bool {
 	return true
 }
 
-// after runs f after d, or when the broker is closed before.
+// after runs f after d, or earlier if the broker is closed.
 func (t *tasks) after(d time.Duration, f func(ctx context.Context)) {
 	t.start(func(ctx context.Context) {
 		timer := time.NewTimer(d)

@@ -12,40 +12,39 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Tx returns a Producer that stores jobs in the caller's transaction: they exist when it
-// commits, and never if it rolls back. A refused job, or a failed call, leaves the
-// transaction as it was before. The commit wakes a worker. IDs and unique keys are locked
-// until the transaction ends: other producers of the same ones wait for it, for half a
-// second at most. A transaction that is not READ COMMITTED does not see every duplicate
-// and is refused with ErrUnsupported. One that has ended or failed is refused with
-// ErrInvalid; the error is pgx.ErrTxClosed, too, if tx itself knows, as it does after its
-// Commit and Rollback, those of a nested transaction included. Only one goroutine may use
-// the Producer at a time.
+// Tx returns a Producer that stores jobs in the caller's transaction: the jobs exist if and when
+// the transaction commits. A refused job, or a failed call, leaves the transaction as it was
+// before. The commit wakes a worker. IDs and unique keys are locked until the transaction ends:
+// other producers of the same ID or key wait for it, for at most half a second. A transaction
+// that is not READ COMMITTED does not see every duplicate, so it is refused with ErrUnsupported.
+// A transaction that has ended or failed is refused with ErrInvalid. The error is also
+// pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or Rollback, also those
+// of a nested transaction. Only one goroutine may use the Producer at a time.
 func (b *Broker) Tx(tx pgx.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
 }
 
-// txSession is a caller's transaction. After its end another goroutine may use its
-// connection, which only the transaction itself knows.
+// txSession is a caller's transaction. Only the transaction itself knows whether it has ended.
+// After that, another goroutine may use its connection.
 type txSession struct {
 	tx    pgx.Tx
 	plain bool
 }
 
 func (s txSession) run(ctx context.Context, steps ...step) error {
-	err := s.tx.SendBatch(ctx, &pgx.Batch{}).Close() // empty, it asks the transaction and sends nothing
+	err := s.tx.SendBatch(ctx, &pgx.Batch{}).Close() // an empty batch sends nothing, but fails if the transaction has ended
 	if err == nil {
 		err = connSession{s.tx.Conn(), s.plain}.run(ctx, steps...)
 	}
 	return classifyTx(err)
 }
 
-// classifyTx is classify for a caller's transaction. If that has ended, failed or never
-// began, it is the caller's mistake.
+// classifyTx is classify for a caller's transaction. If the transaction has ended, has failed or
+// never began, the error is ErrInvalid, since that is a mistake of the caller.
 func classifyTx(err error) error {
 	state := sqlState(err)
 	if errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone) || state == noTransaction || state == failedTransaction {
-		return fmt.Errorf("%w: this transaction takes nothing any more: %w", broker.ErrInvalid, err)
+		return fmt.Errorf("%w: the transaction has ended or failed: %w", broker.ErrInvalid, err)
 	}
 	return classify(err)
 }
@@ -61,9 +60,9 @@ func (e *txEnqueuer) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]
 
 func (e *txEnqueuer) Limits() broker.Limits { return e.b.Limits() }
 
-// txPort stores each flush after a savepoint of the caller's transaction. There the rows of
-// a flush cannot be recognized by their transaction, so a second round trip seals them by
-// their IDs.
+// txPort stores each flush after a savepoint of the caller's transaction. Earlier flushes are in
+// the same transaction, so a second round trip seals the rows of a flush by their IDs, not by
+// their transaction.
 type txPort struct {
 	b *Broker
 	session
@@ -93,9 +92,9 @@ func (p *txPort) byIndex(ctx context.Context, s step) error {
 	return p.run(ctx, p.b.byIndex(false), s, kept.restore(p.b))
 }
 
-// beside runs a step outside the caller's transaction, which would block all other
-// producers of the queue until it ends. If no connection is free, it runs inside: all may
-// be in transactions like this one.
+// beside runs a step outside the caller's transaction. Inside, the step would block all other
+// producers of the queue until the transaction ends. If no connection is free, beside runs the
+// step inside: perhaps transactions like this one use all connections.
 func (p *txPort) beside(ctx context.Context, s step) error {
 	beside, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -122,8 +121,8 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	})
 }
 
-// behindSavepoint calls do with the steps that begin, and runs the steps that it returns. If
-// one fails, the transaction is left as it was.
+// behindSavepoint calls do with the steps that it must run first, and then runs the steps that do
+// returns. If a step fails, the transaction is left as it was before.
 func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (end []step, err error)) error {
 	kept := new(keptSettings)
 	end, err := do(step{sql: "savepoint jobs_enqueue"}, kept.read(p.b))
@@ -135,8 +134,8 @@ func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (en
 		err = p.run(ctx, append(end, kept.restore(p.b), step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {
-		// One by one: a failed transaction does not even parse the second before
-		// it has executed the first.
+		// One after the other: in a failed transaction the server does not even parse the
+		// second statement before it has executed the first.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
 		p.run(ctx, step{sql: "rollback to savepoint jobs_enqueue"})

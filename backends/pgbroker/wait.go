@@ -7,32 +7,32 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// How often a claim that waits looks by itself. Without notifications the
-// pauses grow from the first to the last as long as the process gets nothing. With them,
-// all processes that wait for a queue look every pollListening together.
+// How often a waiting claim polls. Without notifications, the pauses grow from pollFirst to
+// pollLast while the process gets no jobs. With notifications, all processes that wait for a
+// queue together make one poll every pollListening.
 const (
 	pollFirst     = 10 * time.Millisecond
 	pollLast      = time.Second
-	pollSoon      = 250 * time.Millisecond // for what an earlier look may not have seen yet
+	pollSoon      = 250 * time.Millisecond // for jobs that the last look may not have seen yet
 	pollListening = 3 * time.Second
 )
 
-// pollShare is how many looks a second the processes that never listen make together for a queue, beyond
-// which each looks less often.
+// pollShare is how many polls per second the workers of a queue that never listen make together. With more
+// workers, each polls less often.
 const pollShare = 4
 
-// pollLongest returns the longest pause between the looks of a process that gets no notifications.
+// pollLongest returns the longest pause between the polls of a process that gets no notifications.
 func (b *Broker) pollLongest() time.Duration {
 	return max(pollLast, time.Duration(b.pollers.Load())*pollLast/pollShare)
 }
 
-// lookTime bounds a look whose caller has gone.
+// lookTime bounds a look, which continues even if its caller has gone.
 const lookTime = 10 * time.Second
 
-// claimWaiting claims until jobs came, the time is up, or ctx ends. It looks first, unless
-// the last claim found all there was and nothing was heard since; and again when it is
-// woken, when the next job is due, and now and then: only for pending jobs, if nothing
-// else can have come. Between the looks it holds nothing of the store's. §17.
+// claimWaiting claims until it gets jobs, the time is up, or ctx ends. It looks at once, unless
+// the last claim took all claimable jobs and no wake-up came since. It looks again when it is
+// woken, when the next job is due, and at intervals. It looks only for pending jobs if the
+// wake-ups were only about these. Between the looks it holds no connection and no lock. §17.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
 	queues := make([]string, 0, len(req.Queues))
 	for _, s := range req.Queues {
@@ -48,7 +48,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	fleet := b.pollLongest() > pollLast
 	for {
 		listening, looked := b.listen(), time.Now()
-		awaited := listening && b.waker.known(queues) // others wake this process
+		awaited := listening && b.waker.known(queues) // other processes wake this one
 		var got claimed
 		var err error
 		var known *lastLook
@@ -82,7 +82,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		if listening && !awaited {
 			if b.enterWaiters(ctx, queues) == nil && b.waker.known(queues) {
 				entered = true
-				continue // another look finds what came before others knew
+				continue // look again, for jobs that came before this process was registered
 			}
 			listening = false
 		}
@@ -95,7 +95,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		default:
 			pause = min(max(pause, pollFirst)*3/2, b.pollLongest())
 		}
-		if entered { // a transaction that did not see it yet may have committed after the look
+		if entered { // a transaction that did not see the registration yet may have committed after the look
 			wait, entered = min(wait, pollSoon), false
 		}
 		next, regular := got.NextDue, wait
@@ -123,10 +123,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 				return got.Claimed, nil
 			}
 			if listening {
-				_ = b.enterWaiters(ctx, queues) // how many share the looks may have changed
+				_ = b.enterWaiters(ctx, queues) // the number of processes that share the polls may have changed
 			}
 			if wait == regular {
-				b.dues.Called(queues...) // who watched may have died
+				b.dues.Called(queues...) // the worker that watched the due times may have died
 			}
 		case <-ctx.Done():
 			return got.Claimed, broker.About(ctx.Err(), "claim", "", "")
@@ -136,8 +136,8 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	}
 }
 
-// claimFor makes one look of a claim that waits. If the store leases jobs after the caller
-// has gone, they are put back at once.
+// claimFor makes one look of a waiting claim. If the store leases jobs after the caller has gone,
+// claimFor releases them at once.
 func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (claimed, error) {
 	type answer struct {
 		got claimed
@@ -168,5 +168,5 @@ func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *
 	}
 }
 
-// wakeOthers wakes claims that wait, after a transaction that sent no wake-up.
+// wakeOthers wakes waiting claims after a transaction that sent no wake-up.
 func (b *Broker) wakeOthers(queue string) { b.waker.announced(queue, true, manyJobs, nil, nil) }

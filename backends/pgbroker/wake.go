@@ -13,62 +13,62 @@ import (
 )
 
 // waker tells waiting claims that jobs became claimable: a claim of this process at
-// once, or one of another process by NOTIFY. What it wakes also takes over the duty to
-// wake the next claim, if there are more jobs than it could take.
+// once, or a claim of another process by NOTIFY. The woken claim must also wake the next
+// one, if there are more jobs than it could take.
 //
-// Transactions that notify commit one after the other in the whole cluster. So each
-// process sends at most one notification per queue and window: at once if the window
-// before was idle, else when it ends.
+// In the whole database cluster, transactions with notifications commit one after the other.
+// So each process sends at most one notification per queue and window: at once if none was
+// sent in the last window, otherwise when that window ends.
 type waker struct {
 	mu       sync.Mutex
 	waiters  map[string][]*waiter
 	heard    news
-	calls    map[string]uint64 // heard.all at the last wake-up for each queue that is awaited
+	calls    map[string]uint64 // by queue with waiting claims: heard.all at its last wake-up
 	windows  map[string]*window
 	duties   map[string]*duty
-	listener int32           // number of this process's listener, 0 while there is none
+	listener int32           // the number of this process's listener, 0 while there is none
 	entered  map[string]bool // queues for which other processes know the listener
-	peers    int             // other processes that wait, as of the last look; at most mostPeers
+	peers    int             // the number of other processes that wait, as of the last look; at most mostPeers
 
-	entering sync.Mutex // held while rows of table waiter are written, and before mu
+	entering sync.Mutex // held while rows of table waiter are written; lock it before mu
 	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool) (alone bool)
 	tasks    *tasks
 	grace    time.Duration // busyGrace, except in tests
-	token    string        // of this process in the broadcasts it sends
+	token    string        // identifies this process in the broadcasts that it sends
 }
 
 const (
-	// notifyWindow bounds both the load that notifications make and the time
-	// that one can be late.
+	// notifyWindow is the time between notifications: longer means less load, but also that a
+	// notification can be later.
 	notifyWindow = 5 * time.Millisecond
 
-	// notifyGrace is how much longer a notification is held back, because the next statement
-	// of a stream may send it, which saves a transaction.
+	// notifyGrace is for how much longer a notification is delayed: if another enqueue follows
+	// soon, its statement sends the notification, which saves a transaction.
 	notifyGrace = time.Millisecond
 
-	// busyGrace is how long a wake-up waits for a claim of a process in which none
-	// waits: such a process often claims within a moment, when a handler returns.
+	// busyGrace is how long a process without a waiting claim keeps a wake-up, before it wakes
+	// another process: often a handler returns within this time, and the process claims.
 	busyGrace = 2 * time.Millisecond
 
-	// inTx stands for the listener of a process in a transaction of its caller's.
+	// inTx stands for the listener of this process in a transaction of the caller.
 	inTx = -1
 
-	// manyJobs stands for a number of jobs that is not known.
+	// manyJobs stands for an unknown number of jobs.
 	manyJobs = math.MaxInt32
 )
 
-// window is what a queue's last notification holds back.
+// window is the time after a queue's last notification, with the notification that it delays.
 type window struct {
 	until time.Time
-	late  *wakeUp // sent at the end
+	late  *wakeUp // sent at the end of the window; nil for none
 }
 
-// wakeUp is a notification for a statement to send to one process in which a claim
-// waits; nil for none.
+// wakeUp is a notification that a statement sends to one process with a waiting claim; nil for
+// none.
 type wakeUp struct {
 	kind string // pendingKind, dueKind or txKind
-	jobs int    // for which it is sent
-	self int32  // the listener that is not to get it, 0 for none; or inTx
+	jobs int    // the number of jobs for which it is sent
+	self int32  // the listener that must not get it, 0 for none; or inTx
 }
 
 // payload is the text of the notification.
@@ -85,7 +85,7 @@ func (w *wakeUp) args(queue string) (self *int32, payload *string) {
 	return &w.self, &text
 }
 
-// duty is to have claims take jobs for which this process was woken.
+// duty says that claims of this process must take jobs for which it was woken.
 type duty struct {
 	kind string
 	jobs int
@@ -94,10 +94,10 @@ type duty struct {
 // news counts wake-ups, of all queues together.
 type news struct {
 	all   uint64
-	other uint64 // those of more than pending jobs: of due times, policies, workers
+	other uint64 // wake-ups not only about pending jobs: about due times, policies, workers
 }
 
-// waiter is a claim that waits.
+// waiter is a waiting claim.
 type waiter struct {
 	queues []string
 	woken  chan struct{}
@@ -109,12 +109,12 @@ func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wa
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 
-// broadcast returns the payload that makes all claims of other processes that wait for a queue
-// look: its policy may have changed, or their workers may be gone.
+// broadcast returns the payload that wakes all claims of other processes that wait for a queue:
+// its policy may have changed, or their workers may be gone.
 func (w *waker) broadcast(queue string) string { return wakeKind + "\n" + queue + "\n" + w.token }
 
-// message returns the wake-up for jobs of a queue. With pending they are pending, and
-// nothing else changed. The caller wakes the claims of this process.
+// message returns the wake-up for jobs of a queue. With pending, the jobs are pending and
+// nothing else changed. The caller must wake the claims of this process.
 func (w *waker) message(pending bool, jobs int) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +129,15 @@ func (w *waker) messageLocked(pending bool, jobs int) *wakeUp {
 	return &wakeUp{kind: kind, jobs: jobs, self: w.listener}
 }
 
-// messageInTx returns the wake-up to send with a transaction of the caller's. This process
-// does not learn when it ends, so the wake-up may also go to this process, and to all
-// processes if no claim waits yet.
+// messageInTx returns the wake-up to send with a transaction of the caller. This process does not
+// learn when the transaction ends. So the wake-up may also go to this process, and if no claim
+// waits yet, it goes to all processes.
 func messageInTx(jobs int) *wakeUp { return &wakeUp{kind: txKind, jobs: jobs, self: inTx} }
 
-// announce returns the notification to send with a transaction that makes jobs
-// of a queue claimable, now (pending) or at some time. It returns nil when a claim of
-// this process waits for pending jobs, and when one was sent a moment ago: then another
-// follows at the end of the window. announced must follow.
+// announce returns the notification to send with a transaction that makes jobs of a queue
+// claimable, now (pending) or later. It returns nil if a claim of this process waits for pending
+// jobs. It also returns nil if a notification was sent a moment ago: then another one follows at
+// the end of the window. Call announced after the transaction.
 func (w *waker) announce(queue string, pending bool, jobs int) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *waker) announce(queue string, pending bool, jobs int) *wakeUp {
 	if now.Before(last.until) {
 		return nil
 	}
-	if late := last.late; late != nil { // it stands for those before it, too
+	if late := last.late; late != nil { // send the delayed notification with this one
 		pending, jobs = pending && late.kind == pendingKind, jobs+late.jobs
 	}
 	last.until, last.late = now.Add(notifyWindow), nil
@@ -165,8 +165,8 @@ func (w *waker) window(queue string) *window {
 	return last
 }
 
-// announced is called when that transaction has ended. One that failed may have sent nothing,
-// or all.
+// announced must be called when the transaction of announce has ended. If the transaction failed, it
+// is not known whether it sent the notification.
 func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,7 +191,7 @@ func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, er
 		late := last.late
 		switch {
 		case late == nil: // a statement has sent it
-		case time.Now().Before(last.until): // a statement has, and this is of the window after it
+		case time.Now().Before(last.until): // a statement has sent it; this one is of the next window
 			late = nil
 		default:
 			last.late, last.until = nil, time.Now().Add(notifyWindow)
@@ -203,7 +203,7 @@ func (w *waker) announced(queue string, pending bool, jobs int, sent *wakeUp, er
 	})
 }
 
-// wait registers a waiter for queues; leave must follow.
+// wait registers a waiter for queues. Call leave for it later.
 func (w *waker) wait(queues []string) *waiter {
 	p := &waiter{queues: queues, woken: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -246,14 +246,14 @@ func (w *waker) wakeLocked(queue string, pending bool) bool {
 	return len(w.waiters[queue]) > 0
 }
 
-// sofar counts the wake-ups so far.
+// sofar returns how many wake-ups came so far.
 func (w *waker) sofar() news {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.heard
 }
 
-// calledSince returns the queues for which wake-ups came since some number of them, and counts the wake-ups so far.
+// calledSince returns the queues that had wake-ups after the number since, and how many wake-ups came so far.
 func (w *waker) calledSince(queues []broker.Share, since uint64) (some []broker.Share, heard news) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

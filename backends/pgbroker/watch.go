@@ -12,25 +12,23 @@ import (
 )
 
 const (
-	// watchBuffer is how many events a watcher may lag behind.
+	// watchBuffer is how many events a watcher may lag behind before it misses some.
 	watchBuffer = 256
 
-	// Settles publish events while a queue is marked as watched, which costs each of
-	// them a transaction. Servers watch requests to cancel alone, and leave no mark. A
-	// mark lasts much longer than the time between its renewals, but soon ends after
-	// its watcher died.
+	// Settles publish events only while a queue is marked as watched, since that costs each
+	// settle another transaction. Servers watch only requests to cancel, which need no mark. A
+	// mark lasts for several renewals, but ends soon after its watcher died.
 	watchMark  = time.Minute
 	watchRenew = 20 * time.Second
 
-	// A watcher that cannot listen reads the events after the last one it saw. Events
-	// get their numbers before they are committed, so it also reads some before that.
+	// A watcher that cannot listen reads the events after the last one that it saw. It also
+	// reads some earlier ones, since an event may be committed after events with higher numbers.
 	watchLookBack = 1000
 	watchPage     = 1000
 )
 
-// Watch delivers events until ctx ends or the broker is closed. It returns when
-// the broker listens and the queues are marked as watched: what is settled
-// afterwards is seen. §25.
+// Watch delivers events until ctx ends or the broker is closed. It returns when the broker
+// listens and the queues are marked as watched, so that it sees all later settles. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "watch", "", "")
@@ -68,7 +66,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		}
 	})
 	if err := b.usable(ctx); err != nil {
-		b.watchers.remove(w) // closed in between: the task did not start
+		b.watchers.remove(w) // the broker was closed in between, so the task did not start
 		return err
 	}
 	return nil
@@ -82,8 +80,8 @@ func (b *Broker) watchMarks(w *watcher) []step {
 	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.polls())}
 }
 
-// keepWatching renews the mark of the queues. If a renewal fails, the next one makes up for
-// it; events in between may be lost.
+// keepWatching renews the marks of the queues. If a renewal fails, the next one sets them again;
+// events in between may be lost.
 func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
 	tick := time.NewTicker(watchRenew)
 	defer tick.Stop()
@@ -172,7 +170,7 @@ func (s *watchers) tell(kind, queue, lines string) {
 	}
 }
 
-// missed tells all watchers that the connection was lost, and perhaps events with it.
+// missed tells all watchers that the connection was lost, and that events may have been missed.
 func (s *watchers) missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +207,7 @@ func (w *watcher) tell(kind, queue, lines string) {
 		state, id, _ := strings.Cut(line, " ")
 		n, err := strconv.ParseUint(state, 10, 8)
 		if err != nil {
-			continue // of a newer release
+			continue // an event of a newer release
 		}
 		e.State, e.ID = broker.State(n), id
 		w.send(e)

@@ -9,11 +9,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// align gives new shards the policies of queues before a worker serves them there: each
-// shard then has its part of the limits. A mark lets one process do it at a time. It
-// lowers the parts of the old shards before it gives the new ones theirs, so that the
-// limit is never exceeded. A process that dies in between leaves a plan, from which the
-// next one continues.
+// align gives new shards the policies of queues, before a worker serves the queues there.
+// Each shard then has its part of the limits. A mark lets only one process at a time do it.
+// It lowers the parts of the old shards before it gives the new shards theirs, so that the
+// limit is never exceeded. If a process dies in between, the next one continues from the
+// plan that it stored.
 func (b *Broker) align(ctx context.Context, queues []string) error {
 	if b.routes.former == nil {
 		return nil
@@ -93,11 +93,11 @@ const (
 	planTime = 30 * 24 * time.Hour // a change of shards is over by then
 )
 
-// plan stores the policy of the whole queue before its parts change, or returns the one
-// that an earlier process stored: the parts that this one left do not add up to it. All
-// processes are one owner, whose first value stays.
+// plan stores the policy of the whole queue before its parts change. If an earlier process
+// stored it, plan returns that policy, since the parts may no longer add up to it. All
+// processes take the mark as the same owner, so the first value stays.
 func (b *Broker) plan(ctx context.Context, req broker.MarkRequest, all broker.Policy) (broker.MarkRequest, broker.Policy, error) {
-	value, _ := json.Marshal(all) // of numbers and flags
+	value, _ := json.Marshal(all) // cannot fail: it has only numbers and flags
 	req.Action, req.Owner, req.TTL, req.Value = broker.MarkTake, "plan", planTime, value
 	got, err := b.Mark(ctx, req)
 	if err != nil {

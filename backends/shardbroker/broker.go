@@ -13,11 +13,11 @@ import (
 
 // Shard is one of the stores.
 type Shard struct {
-	Name   string // routes jobs: it stays the same for as long as the shard has jobs
+	Name   string // decides which jobs the shard gets, so it must not change while the shard has jobs
 	Broker broker.Broker
 
 	// From and Until bound the time in which the shard takes new jobs; zero means no
-	// bound. Claims ask it at all times. See New.
+	// bound. Claims ask the shard at all times. See New.
 	From, Until time.Time
 }
 
@@ -26,8 +26,8 @@ type Broker struct {
 	shards []*shard
 	routes routes
 	limits broker.Limits
-	parts  int           // into which a limit of a whole queue is divided
-	turn   atomic.Uint64 // the shard with which the next claim begins
+	parts  int           // the number of parts into which a limit of a whole queue is divided
+	turn   atomic.Uint64 // a counter, from which each claim takes the shard to begin with
 	lender *lender
 
 	mu      sync.Mutex
@@ -42,14 +42,14 @@ type shard struct {
 	fault fault
 }
 
-// New makes a broker over shards. Closing it closes them. Their names differ. What one
-// shard declines, the whole broker declines.
+// New makes a broker over shards, whose names must differ. Closing the broker closes the
+// shards. A feature that one shard does not have, the whole broker does not have.
 //
 // To change the shards while jobs run, restart every process with the old and the new
-// ones, and with one time for all of them: From of new shards, Until of those to be
-// removed. Choose a time by which all processes have restarted. From then on new jobs go
-// to the new shards, except those of a key that still has jobs in its old shard. Remove a
-// shard once [Broker.Left] says that it has no jobs.
+// shards. Set the same time as From of all new shards and as Until of all shards to remove.
+// Choose a time by which all processes have restarted. From then on new jobs go to the new
+// shards, except jobs of a key that still has jobs in its old shard. Remove a shard once
+// [Broker.Left] says that it has no jobs.
 func New(shards ...Shard) (*Broker, error) {
 	if len(shards) == 0 {
 		return nil, broker.Invalid("shards", "is empty; name at least one")
@@ -96,8 +96,8 @@ func limitsOf(shards []*shard) broker.Limits {
 // Limits returns the limits of all shards together, and their number.
 func (b *Broker) Limits() broker.Limits { return b.limits }
 
-// Shards returns the shards that New was given, for what the stores can do beyond
-// broker.Broker.
+// Shards returns the shards that New was given. Use it for features of a backend that
+// broker.Broker does not have.
 func (b *Broker) Shards() []Shard {
 	all := make([]Shard, len(b.shards))
 	for i, s := range b.shards {
@@ -106,7 +106,7 @@ func (b *Broker) Shards() []Shard {
 	return all
 }
 
-// Ping answers the latest time of the shards, beside an error if some are away.
+// Ping returns the latest time of the shards, and an error if some shards are away.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	answers := ask(ctx, b.shards, func(s *shard) (time.Time, error) { return s.Broker.Ping(ctx) })
 	for _, a := range answers {
@@ -137,7 +137,7 @@ type answer[T any] struct {
 	err error
 }
 
-// ask calls shards at the same time. The answers stand in their order.
+// ask calls shards at the same time. It returns the answers in the order of the shards.
 func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, error)) []answer[T] {
 	answers := make([]answer[T], len(shards))
 	one := func(i int, s *shard) {
@@ -156,8 +156,8 @@ func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, erro
 	return answers
 }
 
-// failed joins the errors of answers. A refusal is returned alone, since all shards refuse
-// alike.
+// failed joins the errors of answers. If a shard refused the request, failed returns that
+// error alone, since all shards refuse the same requests.
 func failed[T any](answers []answer[T]) error {
 	var errs []error
 	for _, a := range answers {
@@ -169,7 +169,7 @@ func failed[T any](answers []answer[T]) error {
 	return errors.Join(errs...)
 }
 
-// fault counts the failures of a shard and says until when claims do not ask it.
+// fault counts the failures of a shard, and knows until when claims must not ask it.
 type fault struct {
 	mu    sync.Mutex
 	times int
@@ -178,7 +178,7 @@ type fault struct {
 
 const (
 	shortPause = 500 * time.Millisecond // after a first failure
-	longPause  = 8 * time.Second        // after many: how long a shard that is back waits at most
+	longPause  = 8 * time.Second        // after many: the longest time that claims ignore a shard that is back
 )
 
 // note records whether the shard answered, and names the shard in an error of its store.

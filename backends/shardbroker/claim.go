@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Claim asks one shard whose last claim left something, another one each time, and then
-// the others, one after the other, until it has enough jobs. So while all shards have
-// jobs a claim is one call. Each outcome that it carries goes to its shard. §6, §14, §16,
-// §17.
+// Claim asks the shards one after the other until it has enough jobs, first those whose last
+// claim left jobs. Each claim begins with another shard. So while all shards have enough
+// jobs, a claim is one call. Each outcome in the request goes to the shard of its job. §6,
+// §14, §16, §17.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -35,7 +35,7 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	c.parts, c.settled = b.divide(&req.Settle), newSettled(&req.Settle)
 	order := b.inTurn(b.member(req.Worker))
 	if len(order) == 0 {
-		order = b.shards // to learn what is wrong
+		order = b.shards // their errors say what is wrong
 	}
 	asked := 0
 	for _, s := range order {
@@ -53,9 +53,9 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	return c.got, errors.Join(c.errs...)
 }
 
-// inTurn returns the shards to ask for jobs: first those that left something, beginning with
-// another one each time. It leaves out those that are away, and those that do not know the
-// worker yet.
+// inTurn returns the shards to ask for jobs: first those whose last claim left jobs. Each
+// call begins with another shard. It leaves out shards that are away, and shards where the
+// worker is not registered yet.
 func (b *Broker) inTurn(m *member) []*shard {
 	busy, idle := make([]*shard, 0, len(b.shards)), []*shard(nil)
 	from := int(b.turn.Add(1) % uint64(len(b.shards)))
@@ -75,16 +75,16 @@ func (b *Broker) inTurn(m *member) []*shard {
 // claim is a claim under way.
 type claim struct {
 	request broker.ClaimRequest
-	shares  []broker.Share // what is left of them
-	left    int            // of Max
-	room    int            // of Bytes
+	shares  []broker.Share // how many jobs each queue may still give
+	left    int            // what is left of Max
+	room    int            // what is left of Bytes
 	parts   map[*shard]*part
 	settled *settled
 	got     broker.Claimed
 	errs    []error
 }
 
-// ask asks a shard for all that is left.
+// ask asks a shard for all jobs that the claim still wants.
 func (c *claim) ask(ctx context.Context, b *Broker, s *shard) {
 	own := c.request
 	own.Max, own.Queues, own.Bytes = c.left, slices.Clone(c.shares), c.room
@@ -139,7 +139,7 @@ func gather(to, from *broker.Claimed) {
 	to.NextDue = earlier(to.NextDue, from.NextDue)
 }
 
-// settleRest sends the outcomes of shards that the claim did not ask.
+// settleRest sends the outcomes for those shards that the claim did not ask.
 func (c *claim) settleRest(ctx context.Context, b *Broker) {
 	rest := slices.DeleteFunc(slices.Clone(b.shards), func(s *shard) bool { return c.parts[s] == nil })
 	for _, a := range ask(ctx, rest, func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, c.parts[s].request) }) {

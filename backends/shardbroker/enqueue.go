@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Enqueue sends each job to its shard. Where a shard fails, the receipts of its jobs
+// Enqueue sends each job to its shard. If a shard fails, the receipts of its jobs
 // have the error. §2, §18, §19.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if err := req.Check(); err != nil {
@@ -65,5 +65,5 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 // batch is what a request has for one shard.
 type batch struct {
 	jobs   []broker.NewJob
-	places []int // in the request
+	places []int // the positions of the jobs in the request
 }

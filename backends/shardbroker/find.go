@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find asks the shard of a key for its jobs, those of IDs for theirs, and else all
-// shards, whose listings it makes one. Jobs of the shards that answered come beside
-// the error of others. §21.
+// Find asks the shard of a key for the jobs of that key, and the shards of IDs for jobs by
+// ID. For other queries it asks all shards and merges their pages. If some shards fail, it
+// returns the jobs of the others with an error. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := q.Check(); err != nil {
 		return broker.Page{}, err
@@ -53,7 +53,7 @@ func latest(pages []broker.Page) (now time.Time) {
 	return now
 }
 
-// listedAt is the time that a job is listed by, if it is listed by one.
+// listedAt returns the time by which a list orders the job, if it is ordered by a time.
 func listedAt(j *broker.Job) int64 {
 	switch {
 	case j.State.Final():
@@ -64,8 +64,8 @@ func listedAt(j *broker.Job) int64 {
 	return 0
 }
 
-// findIDs asks the shard of each ID, and then the others for those that it does not
-// have.
+// findIDs asks the shard of each ID, and then the other shards for the jobs that it does
+// not have.
 func (b *Broker) findIDs(ctx context.Context, q broker.Query) (broker.Page, error) {
 	missing := slices.Compact(slices.Sorted(slices.Values(q.IDs)))
 	var pages []broker.Page
@@ -96,7 +96,7 @@ func (b *Broker) findIDs(ctx context.Context, q broker.Query) (broker.Page, erro
 	return page, broker.About(err, "find", q.Queue, "")
 }
 
-// seek asks the shard of each ID, and then, for those that are left, the others.
+// seek asks the shard of each ID, and then the other shards for the IDs that are left.
 func (b *Broker) seek(ask func(round map[*shard][]int, shards []*shard) (left []int, err error), ids []string) error {
 	asked := make(map[int]*shard, len(ids))
 	round := make(map[*shard][]int, len(b.shards))
@@ -121,7 +121,7 @@ func (b *Broker) seek(ask func(round map[*shard][]int, shards []*shard) (left []
 	return cmp.Or(err, again)
 }
 
-// of are the shards that have something to be asked for.
+// of returns the shards to ask in a round.
 func (b *Broker) of(round map[*shard][]int) []*shard {
 	return slices.DeleteFunc(slices.Clone(b.shards), func(s *shard) bool { return len(round[s]) == 0 })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Keys makes one listing of the keys of all shards. The policy of a key is in each,
-// its jobs are in one. §33.
+// Keys merges the keys of all shards into one list. Each shard has the policy of a key, but
+// only one has its jobs. §33.
 func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysReply, error) {
 	if err := req.Check(b.limits); err != nil {
 		return broker.KeysReply{}, err
@@ -48,7 +48,7 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 	return reply, broker.About(err, "keys", req.Queue, "")
 }
 
-// addKey adds what a shard says of a key.
+// addKey adds what a shard reports about a key.
 func addKey(all []broker.KeyInfo, k broker.KeyInfo) []broker.KeyInfo {
 	i := slices.IndexFunc(all, func(o broker.KeyInfo) bool { return o.Key == k.Key })
 	if i < 0 {

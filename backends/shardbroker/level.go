@@ -6,7 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// level is a limit of what a queue has at one time: of it each shard keeps what it has.
+// level is a limit of what a queue has at one time, such as active jobs. A shard that has
+// more than its new part keeps what it has.
 type level struct {
 	rule
 	field func(r *broker.PolicyRequest) **int64
@@ -22,7 +23,7 @@ func activeUse(q *broker.QueueInfo) (used, needs int64) {
 
 func depthUse(q *broker.QueueInfo) (used, needs int64) {
 	used = q.Counts[broker.StatePending] + q.Counts[broker.StateScheduled] + q.Counts[broker.StateWaiting]
-	return used, used // what was refused is not known
+	return used, used // it is not known how many jobs were refused
 }
 
 func bytesUse(q *broker.QueueInfo) (used, needs int64) { return q.Bytes, q.Bytes }
@@ -30,18 +31,19 @@ func bytesUse(q *broker.QueueInfo) (used, needs int64) { return q.Bytes, q.Bytes
 // share is a shard's part of a level, and how the shard uses it.
 type share struct {
 	part, used, needs int64
-	wants             int64 // its part if all were divided anew
+	wants             int64 // its part if the whole limit were divided anew
 	waits             bool  // it needs more than its part
 }
 
-// taken is what the limit must leave to the shard: after its part was lowered, it may have more.
+// taken returns how much of the limit the shard has: it may use more than its part after that was lowered.
 func (s *share) taken() int64 { return max(s.part, s.used) }
 
-// blocked reports whether jobs that are there wait for the shard's part.
+// blocked reports whether jobs of the shard wait because its part is used up.
 func blocked(s *share, _ int64) bool { return s.needs > s.used && s.used >= s.part }
 
-// nearFull reports whether the shard has less than half the room that it could have: it will refuse jobs while
-// others have room. A gain of less than least is not worth two calls, or full shards would always move parts.
+// nearFull reports whether the shard has less than half the room that it could have. It would soon refuse jobs
+// while other shards have room. A gain of less than least is not worth two calls; without that minimum, full
+// shards would move parts all the time.
 func nearFull(s *share, least int64) bool {
 	room, gain := s.part-s.used, s.wants-s.part
 	return room < gain && gain >= least
@@ -62,7 +64,7 @@ func (v *level) shares(total int64, infos []*broker.QueueInfo) (shares []share, 
 	least := max(total/int64(16*len(infos)), 1)
 	for i, wants := range fairParts(total, needs) {
 		s := &shares[i]
-		s.wants = max(min(wants, total-(all-s.used)), 1) // others may have more than is fair
+		s.wants = max(min(wants, total-(all-s.used)), 1) // other shards may use more than their fair parts
 		s.waits = v.waits(s, least)
 	}
 	return shares, left
@@ -75,7 +77,7 @@ func (v *level) next(total int64, infos []*broker.QueueInfo, since time.Duration
 		waiting = waiting || shares[i].waits
 	}
 	switch {
-	case left > 0 && since >= lendOften/2: // what was accepted beside the last step is counted now
+	case left > 0 && since >= lendOften/2: // jobs accepted during the last step are counted by now
 		return raise(shares, left)
 	case left < 0 || left == 0 && waiting:
 		return lower(shares)
@@ -83,7 +85,7 @@ func (v *level) next(total int64, infos []*broker.QueueInfo, since time.Duration
 	return v.parts(infos)
 }
 
-// raise gives the shards what the limit leaves.
+// raise gives the shards what is left of the limit.
 func raise(shares []share, left int64) []int64 {
 	parts := make([]int64, len(shares))
 	for i := range shares {
@@ -97,11 +99,11 @@ func raise(shares []share, left int64) []int64 {
 	return parts
 }
 
-// lower takes what shards do not need, or have more of than others that need it.
+// lower takes from shards what they do not need, or have beyond their fair part.
 func lower(shares []share) []int64 {
 	parts := make([]int64, len(shares))
 	for i := range shares {
-		if parts[i] = shares[i].wants; shares[i].part > 0 { // or else the shard has none yet
+		if parts[i] = shares[i].wants; shares[i].part > 0 { // with 0, the shard has no part yet
 			parts[i] = min(shares[i].part, shares[i].wants)
 		}
 	}

@@ -28,7 +28,7 @@ type limit interface {
 
 	// lent reports whether a shard with this policy has a part that can be lent.
 	lent(p *broker.Policy) bool
-	// next returns the parts that the shards have after one more step, since parts last moved.
+	// next returns the parts of the shards after the next step. since is the time since parts last moved.
 	next(total int64, infos []*broker.QueueInfo, since time.Duration) []int64
 }
 
@@ -40,7 +40,7 @@ func ruled(name string) rule {
 	return rule{all[slices.IndexFunc(all, func(r *broker.Rule) bool { return r.Name == name })]}
 }
 
-// mark names the marks that hold the limit as a whole, since the parts add up to less while one moves.
+// mark names the marks that store the whole limit: while a part moves, the parts add up to less.
 func (r rule) mark() string { return strings.ReplaceAll(r.Name, "_", "-") }
 
 // parts returns the part of each shard.
@@ -68,10 +68,10 @@ func (b *Broker) asked(req *broker.PolicyRequest) map[limit]int64 {
 	return asked
 }
 
-const limitOwner = "limit" // of the marks of limits, whichever process sets one
+const limitOwner = "limit" // the owner of the marks of limits; the same for all processes, so that each can set them
 
-// limit returns a limit as it was set, or 0 if no mark holds it, and a number that changes whenever
-// it is set.
+// limit returns a limit as it was set, or 0 if no mark has it. fence is a number that changes whenever
+// the limit is set.
 func (b *Broker) limit(ctx context.Context, of queueLimit) (total, fence int64, err error) {
 	got, err := b.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markOf(of.mark(), of.queue)})
 	if err != nil || !got.Held {

@@ -11,20 +11,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Mark asks the shard of the mark's name, which does not change while shards come:
-// one that came later has no marks. §24.
+// Mark asks the shard of the mark's name. That shard stays the same while new shards are
+// added, since they get no marks. §24.
 func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 	s := highest(b.routes.fixed, hash("mark "+req.Name))
 	got, err := s.Broker.Mark(ctx, req)
 	return got, s.note(ctx, err)
 }
 
-// missingWatch is how long a watcher goes without a shard that was away before it is
-// asked again.
+// missingWatch is how long a watcher waits before it asks a shard again that was away.
 const missingWatch = 5 * time.Second
 
-// Watch gives the events of all shards. It succeeds if one of them can be watched,
-// and goes on trying the others. §25.
+// Watch delivers the events of all shards. It succeeds if one of them can be watched,
+// and keeps trying the others. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
 	req.Queues, req.Kinds = slices.Clone(req.Queues), slices.Clone(req.Kinds)
 	answers := ask(ctx, b.shards, func(s *shard) (<-chan broker.Event, error) { return s.Broker.Watch(ctx, req) })
@@ -64,7 +63,7 @@ func (w *watcher) forward(from <-chan broker.Event) {
 	}
 }
 
-// join watches a shard that was away, as soon as it can.
+// join watches a shard that was away, as soon as the shard answers.
 func (w *watcher) join(ctx context.Context, s *shard, req broker.WatchRequest) {
 	for {
 		select {

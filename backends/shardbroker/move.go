@@ -10,23 +10,23 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quietTime is how long before the switch jobs whose shard changes are refused if they
-// have a key or may be duplicates. No process's clock may be behind another's by more, and
-// no call may take longer.
+// quietTime is how long before the switch a job whose shard changes is refused, if it has a
+// key or may be a duplicate. It must be longer than any call takes, and than the clocks of
+// processes differ.
 const quietTime = 10 * time.Second
 
 // A probe is a job that holds an ID and a unique key in the old shard while the job
 // itself is stored in the new one.
 const (
 	probeType = "shard-move"
-	probeKey  = broker.ReservedPrefix + probeType // of its own: the key of the job must not look busy
-	probeTime = time.Minute                       // after which the probe of a process that died holds nothing, and Prune deletes it
+	probeKey  = broker.ReservedPrefix + probeType // a key of its own, so that a probe does not make the key of the job look busy
+	probeTime = time.Minute                       // then the probe of a process that died frees its unique key, and Prune deletes it
 	probeStep = 20 * time.Millisecond
 )
 
-// target returns the shard for a new job, or careful if follow has to decide: the job has
-// another shard than before the switch, and the old one may have its key, its unique key
-// or its ID.
+// target returns the shard for a new job. It reports careful instead if follow has to decide:
+// the switch changes the job's shard, and the old shard may have its key, its unique key or
+// its ID.
 func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard, careful bool) {
 	of := b.routes.of(label)
 	if len(of) == 1 {
@@ -44,9 +44,9 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 	return of[0], false
 }
 
-// follow stores a job whose shard changed: in the old shard while that has jobs of its
-// key, otherwise in the new one. Meanwhile a probe in the old shard holds its ID and its
-// unique key, if they are free there.
+// follow stores a job whose shard changed: in the old shard while that one has jobs of the
+// same key, otherwise in the new shard. Meanwhile a probe in the old shard holds the job's ID
+// and unique key.
 func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
 	refused := func(err error) broker.Receipt {
 		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
@@ -98,8 +98,8 @@ func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Rec
 	return got[0]
 }
 
-// lock takes a mark in the old shard, so that nobody adds jobs of the key there
-// between a look at it and the new job.
+// lock takes a mark in the old shard, so that no other process adds jobs of the key there
+// between busy and the enqueue of the new job.
 func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
 	mark := func(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 		got, err := m.former.Broker.Mark(ctx, req)
@@ -108,8 +108,8 @@ func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
 	return m.b.lock(ctx, mark, fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), m.sent)
 }
 
-// lock waits for a mark and takes it, for quietTime at most. Each call is an owner of
-// its own.
+// lock waits for a mark and takes it, for at most quietTime. Each call uses its own owner,
+// so that calls of one process exclude each other too.
 func (b *Broker) lock(ctx context.Context, mark func(context.Context, broker.MarkRequest) (broker.Marked, error), name string,
 	now time.Time) (unlock func(), err error) {
 	req := broker.MarkRequest{Now: now, Name: name, Action: broker.MarkTake, Owner: rand.Text(), TTL: quietTime}
@@ -137,8 +137,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// busy reports whether the old shard has jobs of the key that have not ended, or one
-// that keeps the others of the key back.
+// busy reports whether the old shard has jobs of the key that have not ended, or a head of
+// the key, which the key's other jobs must follow.
 func (m *mover) busy(ctx context.Context) (bool, error) {
 	got, err := m.former.Broker.Keys(ctx, broker.KeysRequest{Now: m.sent, Queue: m.job.Queue, Names: []string{m.job.Body.Key}})
 	if err != nil || len(got.Keys) == 0 {
@@ -171,7 +171,7 @@ func (m *mover) probe(ctx context.Context) broker.Receipt {
 		switch {
 		case len(page.Jobs) == 0 || page.Jobs[0].Type != probeType:
 			return r
-		case r.Holder == m.job.ID: // of an earlier attempt: the new shard knows whether it was stored
+		case r.Holder == m.job.ID: // an earlier call left it: the new shard knows whether the job was stored
 			return broker.Receipt{}
 		}
 		if err := pause(ctx); err != nil {
@@ -202,9 +202,9 @@ func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error
 	return errors.Join(errs...)
 }
 
-// Left returns how many jobs the shards still have that take no new ones, by their names. A
-// shard without jobs may be removed; the given IDs and unique windows that it remembers are
-// then forgotten.
+// Left returns how many jobs each shard with an Until still has, by the name of the shard. A
+// shard without jobs may be removed. Then the IDs given by callers and the unique windows that
+// it remembers are forgotten.
 func (b *Broker) Left(ctx context.Context) (map[string]int64, error) {
 	left := make(map[string]int64)
 	for _, s := range b.shards {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Operate asks the shard of each ID, and then the others for the jobs that it does
+// Operate asks the shard of each ID, and then the other shards for the jobs that it does
 // not have. §22, §27, §28.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	if err := op.Check(b.limits); err != nil {
@@ -63,8 +63,8 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-// removeQueues removes queues from all shards, if none of them has jobs in it or a
-// worker.
+// removeQueues removes each queue from all shards, unless a shard has jobs or a worker of the
+// queue.
 func (b *Broker) removeQueues(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	results := make([]broker.OperationResult, len(op.Refs))
 	for i, ref := range op.Refs {

@@ -9,20 +9,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// listing is a listing of all shards as one: ordered by at, or in any order.
-// Its cursor says for each shard where its next page begins, and up to where that
-// page was shown already.
+// listing merges the lists of all shards into one: ordered by at, or in any order. Its
+// cursor says for each shard where the next page begins, and up to where that page was
+// already returned.
 type listing[T any, K cmp.Ordered] struct {
 	at      func(*T) K
 	ordered bool
-	same    bool // what has the same place in several shards is one item
+	same    bool // items with an equal at in several shards are one item
 	fetch   func(s *shard, cursor string, limit int) ([]T, string, error)
 }
 
-// place is where a listing stands in a shard.
+// place is the position of a listing in a shard.
 type place[K cmp.Ordered] struct {
 	Cursor string `json:"c,omitempty"`
-	Shown  *K     `json:"s,omitempty"` // all up to there
+	Shown  *K     `json:"s,omitempty"` // the items up to this one were already returned
 	Over   bool   `json:"o,omitempty"`
 }
 
@@ -32,8 +32,8 @@ type leaf[T any] struct {
 	cursor string
 }
 
-// page gives the items of all shards up to where one of them knows no more: what
-// others have behind that is read again for the next page.
+// page returns the items of all shards up to the first end of a shard's page. Items of other
+// shards after that are read again for the next page.
 func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string, limit int) (items []T, next string, err error) {
 	places := make(map[string]place[K], len(shards))
 	if cursor != "" && json.Unmarshal([]byte(cursor), &places) != nil {
@@ -55,7 +55,7 @@ func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string
 		return nil, "", err
 	}
 	bound, blocked := l.bound(answers)
-	few := limit < len(open) // less than one item for each: the first alone is shown
+	few := limit < len(open) // less than one item for each shard: return only the first item
 	first, least := l.first(answers)
 	for _, a := range answers {
 		at, shown := places[a.of.Name], 0
@@ -71,7 +71,7 @@ func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string
 		if shown == len(a.got.items) {
 			at.Cursor, at.Over = a.got.cursor, a.got.cursor == ""
 			if shown > 0 {
-				at.Shown = nil // what follows comes after it
+				at.Shown = nil // the next page comes after it anyway
 			}
 		} else if shown > 0 {
 			at.Shown = bound
@@ -86,8 +86,8 @@ func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string
 	return items, string(text), err
 }
 
-// bound is up to where the pages have all there is; nil if they have everything.
-// Blocked says that one page has nothing and does not end its shard.
+// bound returns up to where the pages have all items, nil if they have everything. blocked
+// reports that a page is empty, but its shard has more pages.
 func (l *listing[T, K]) bound(answers []answer[leaf[T]]) (bound *K, blocked bool) {
 	for _, a := range answers {
 		n := len(a.got.items)
@@ -104,7 +104,7 @@ func (l *listing[T, K]) bound(answers []answer[leaf[T]]) (bound *K, blocked bool
 	return bound, false
 }
 
-// first is the shard whose first item comes first.
+// first returns the shard whose page has the very first item.
 func (l *listing[T, K]) first(answers []answer[leaf[T]]) (first *shard, least K) {
 	for _, a := range answers {
 		if len(a.got.items) > 0 {

@@ -9,15 +9,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Queues adds up what the shards know of each queue. Beside an error it lacks the
-// part of some. §23.
+// Queues adds up what the shards report about each queue. With an error, the parts of some
+// shards are missing. §23.
 func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
 	answers := ask(ctx, b.shards, func(s *shard) (broker.QueuesReply, error) { return s.Broker.Queues(ctx, req) })
 	var reply broker.QueuesReply
 	all := make(map[string]*broker.QueueInfo)
 	policies := make(map[string][]broker.Policy)
-	workers := make(map[string]map[string]int) // by queue, how many shards know each
-	served := make(map[string]int)             // and how many of those that did not come later have it
+	workers := make(map[string]map[string]int) // by queue and worker: how many of the shards that are not new know it
+	served := make(map[string]int)             // by queue: how many of the shards that are not new have it
 	for _, a := range answers {
 		if reply.Now.Before(a.got.Now) {
 			reply.Now = a.got.Now
@@ -43,7 +43,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		all[name].Policy = whole(policies[name][:min(b.parts, len(policies[name]))])
-		// A worker that one shard has ended is ended, though others know it still.
+		// A worker that one shard has ended is ended, even if other shards still know it.
 		all[name].Workers = slices.DeleteFunc(all[name].Workers, func(w broker.WorkerInfo) bool { return workers[name][w.ID] < served[name] })
 		reply.Queues = append(reply.Queues, *all[name])
 	}

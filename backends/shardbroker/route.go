@@ -7,13 +7,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// routes says which shard a job belongs to: the one whose name, with the job's label,
-// hashes highest (rendezvous hashing). So a new shard takes only the labels that it wins,
-// and a removed one leaves only its own.
+// routes says which shard a job belongs to: the one whose name, together with the job's
+// label, has the highest hash (rendezvous hashing). So a new shard takes over only the labels
+// for which it is the highest, and removing a shard moves only the labels of that shard.
 type routes struct {
 	now    []*shard  // the shards for new jobs after the switch
-	former []*shard  // those before it; nil if nothing changes
-	fixed  []*shard  // those for marks, which do not move
+	former []*shard  // the shards before the switch; nil if nothing changes
+	fixed  []*shard  // the shards for marks, which do not move
 	at     time.Time // the switch
 }
 
@@ -24,7 +24,7 @@ func newRoutes(shards []*shard) (r routes, err error) {
 				continue
 			}
 			if !r.at.IsZero() && !r.at.Equal(at) {
-				return r, broker.Invalid("shard", "%q changes at another time than others; let all change at once", s.Name)
+				return r, broker.Invalid("shard", "%q changes at another time than other shards; use the same time for all", s.Name)
 			}
 			r.at = at
 		}
@@ -42,7 +42,7 @@ func newRoutes(shards []*shard) (r routes, err error) {
 		r.former = nil
 	}
 	if len(r.now) == 0 || len(r.fixed) == 0 {
-		return r, broker.Invalid("shards", "are none before or after the change; leave one that stays, or comes as others go")
+		return r, broker.Invalid("shards", "are none before or after the change; keep one of them, or add one")
 	}
 	return r, nil
 }
@@ -97,8 +97,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// holds returns the shards that may have a claimed job. For a broken one these are all,
-// since its body does not say.
+// holds returns the shards that may have a claimed job. For a broken job these are all shards,
+// since its body cannot be read.
 func (b *Broker) holds(j *broker.Job) []*shard {
 	if j.Broken != nil {
 		return b.shards

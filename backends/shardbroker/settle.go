@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Settle sends each item to its shard, under the request's Number, which each shard compares
+// Settle sends each item to its shard, with the request's Number, which each shard compares
 // with the worker's last number there. While shards change, and for a broken job, an item
-// goes to each shard that may have the lease; the others change nothing. §10.
+// goes to each shard that may have the lease; shards without the lease change nothing. §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (b *Broker) divide(req *broker.SettleRequest) map[*shard]*part {
 // settled gathers the verdicts of a request.
 type settled struct {
 	verdicts []broker.Verdict
-	known    int // answers that gave verdicts
+	known    int // the number of answers with verdicts
 	err      error
 }
 
@@ -71,8 +71,8 @@ func newSettled(req *broker.SettleRequest) *settled {
 	return s
 }
 
-// take adds the verdicts of a shard. Of several verdicts about one item the one without a
-// lost lease counts, since a lease is in one shard.
+// take adds the verdicts of a shard. If several shards answer for one item, a verdict other
+// than a lost lease counts, since only one shard has the lease.
 func (s *settled) take(b *Broker, p *part, a answer[[]broker.Verdict]) {
 	lost := a.err != nil && broker.StoreFailed(a.err) && b.ranOut(p.request.Worker, a.of)
 	if a.err == nil || lost {
@@ -103,8 +103,8 @@ func (s *settled) whole() error {
 	return nil
 }
 
-// ranOut reports whether a shard has been away for longer than the worker's lease. Then its
-// leases there have run out, the jobs run again, and their verdicts do not matter.
+// ranOut reports whether a shard has been away for longer than the worker's lease. Then the
+// worker's leases there have run out, the jobs run again, and their verdicts do not matter.
 func (b *Broker) ranOut(worker string, s *shard) bool {
 	m := b.member(worker)
 	if m == nil {

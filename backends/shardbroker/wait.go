@@ -9,14 +9,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// waitStep is how long a claim of fewer jobs than there are shards waits in some of
-// them before it goes on to others: a job of another shard waits so long at most.
+// waitStep is how long a claim of fewer jobs than there are shards waits in some shards before
+// it waits in others. It is short, since a new job in another shard is found only then.
 const waitStep = 200 * time.Millisecond
 
-// wait has one waiting claim in each shard, for its part of Max: so they never lease
-// more together, and none has to be put back. A claim of fewer jobs than there are
-// shards waits in as many shards as that, in turn. The first claim that gave
-// something, or knows of something new, ends the others.
+// wait sends one waiting claim to each shard, for a part of Max. So the claims never lease
+// more than Max together, and no job has to be released. A claim of fewer jobs than there are
+// shards waits in only Max shards at a time, in turn. The first claim that gives jobs, or ends
+// early, ends the others.
 func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.Claimed, err error) {
 	end := time.Now().Add(req.Wait)
 	m := b.member(req.Worker)
@@ -35,7 +35,7 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 		}
 		for _, s := range b.shards {
 			if away := s.away(); away > 0 {
-				step = min(step, away) // then it is asked again
+				step = min(step, away) // then ask it again
 			}
 		}
 		req.Wait = max(step, time.Millisecond)
@@ -46,8 +46,8 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 	}
 }
 
-// waitOnce waits in shards until one of them ends the wait, early, or the time is
-// over. While one of them waits the failures of others end nothing.
+// waitOnce waits in shards until one of them ends the wait, which it reports as early, or the
+// time is over. While one shard waits, failures of the store in other shards do not end the wait.
 func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards []*shard,
 	over time.Time) (got broker.Claimed, early bool, err error) {
 	requests := portions(req, shards)
@@ -80,7 +80,7 @@ func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards 
 		}
 	}
 	if err = errors.Join(errs...); failures < len(shards) && len(got.Jobs) == 0 && broker.StoreFailed(err) && ctx.Err() == nil {
-		err = nil // the others waited; the next claim that asks those that failed says so again
+		err = nil // other shards waited; the next claim that asks the failed shards returns the error again
 	}
 	return got, early, err
 }
@@ -99,7 +99,7 @@ func portions(req *broker.ClaimRequest, shards []*shard) map[*shard]broker.Claim
 	return requests
 }
 
-// portion is the i-th of n parts of a number.
+// portion returns the i-th of n parts of a number.
 func portion(sum, n, i int) int {
 	if i < sum%n {
 		return sum/n + 1

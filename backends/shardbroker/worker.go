@@ -14,7 +14,7 @@ type member struct {
 	mu      sync.Mutex
 	info    broker.WorkerInfo
 	lease   time.Duration
-	renewed map[*shard]time.Time // of the shards that know it, by this process's clock
+	renewed map[*shard]time.Time // when each shard last renewed it, by this process's clock; none where it is not registered
 }
 
 func (b *Broker) member(worker string) *member {
@@ -23,7 +23,7 @@ func (b *Broker) member(worker string) *member {
 	return b.members[worker]
 }
 
-// knows reports whether the worker is registered in a shard, which refuses its claims before.
+// knows reports whether the worker is registered in a shard. Before that, the shard refuses its claims.
 func (m *member) knows(s *shard) bool {
 	if m == nil {
 		return true // another handle registered it
@@ -33,16 +33,16 @@ func (m *member) knows(s *shard) bool {
 	return !m.renewed[s].IsZero()
 }
 
-// says returns the worker's description of itself.
+// says returns the worker's last description.
 func (m *member) says() broker.WorkerInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.info
 }
 
-// Renew registers or renews the worker in all shards, and succeeds if one of them answers:
-// a shard that is away must not end the jobs of the others. The next renewal registers the
-// worker in shards that it missed. §6, §7, §8.
+// Renew registers or renews the worker in all shards, and succeeds if one of them answers: a
+// shard that is away must not end the leases in the others. The next renewal registers the
+// worker in shards where it is not registered yet. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Renewed{}, err
@@ -168,8 +168,8 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (got br
 	return got, errors.Join(errs...)
 }
 
-// Prune prunes all shards, each its part of Max. While shards change it also deletes
-// what processes that died left of their enqueues. §23.
+// Prune prunes all shards, with an equal part of Max for each. While shards change, it also
+// deletes the probes of processes that died during an enqueue. §23.
 func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker.Pruned, err error) {
 	if err := req.Check(); err != nil {
 		return sum, err
@@ -194,7 +194,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// size returns the bytes that jobs count for in an answer, at least (§13).
+// size returns at least how many bytes of an answer's limit jobs use (§13).
 func size(jobs []broker.Job) (n int) {
 	for i := range jobs {
 		n += len(jobs[i].Payload)

@@ -53,7 +53,7 @@ func (l *location) shards() ([]shardURL, error) {
 			switch {
 			case name == "":
 			case i < 0:
-				return nil, refuse("parameter "+change.parameter, "names a shard that the URL does not have; write only its shards, with commas between")
+				return nil, refuse("parameter "+change.parameter, "names a shard that is not in the URL; write only its shards, with commas between")
 			default:
 				*change.at(&all[i]) = switchAt
 			}

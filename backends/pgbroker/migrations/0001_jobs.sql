@@ -1,23 +1,23 @@
 -- compatible-from: 1
 -- Times are microseconds since 1970; states are the numbers of broker.State;
--- names compare by their bytes. There are no foreign keys: what would check
--- them on every job is checked where a queue is removed. Keys begin with the
--- name and not with the queue, because an index that begins with the queue
--- offers the planner a scan of all its jobs.
+-- names compare by their bytes. There are no foreign keys, which would cost
+-- a check for every job: the removal of a queue checks that it has no rows.
+-- Primary keys begin with the name and not with the queue: an index that begins
+-- with the queue would let the planner scan all jobs of the queue.
 
 create table jobs.queue (
   id             int generated always as identity primary key,
   name           text collate "C" not null unique,
   layout         int     not null default 1,
-  policy         jsonb   not null default '{}', -- by the names of broker.Rules; what is missing is 0
-  watched_until  bigint  not null default 0, -- settles are announced until then
-  polled_until   bigint  not null default 0, -- and written to event, for who cannot listen
-  leaving        boolean not null default false, -- being removed; what comes for it makes it stay
-  keyed          boolean not null default false, -- jobs with a key have come: their keys take turns
-  own_active     boolean not null default false, -- a key had a limit of active jobs of its own
-  own_depth      boolean not null default false, -- and one of its depth
-  changed        int     not null default 0, -- how often the policy was: keys that were kept back under another are looked at anew
-  orders         int     not null default 0, -- how often the queue became ordered: what was claimed under another order is no head
+  policy         jsonb   not null default '{}', -- the values of rules by the names of broker.Rules; a missing rule is 0
+  watched_until  bigint  not null default 0, -- until then, settles publish events for watchers that listen
+  polled_until   bigint  not null default 0, -- until then, settles write to table event, for watchers that cannot listen
+  leaving        boolean not null default false, -- the queue is being removed; a new job or worker clears this
+  keyed          boolean not null default false, -- the queue has had jobs with a key, so keys take turns
+  own_active     boolean not null default false, -- the policy of a key has had a limit of active jobs
+  own_depth      boolean not null default false, -- the policy of a key has had a depth limit
+  changed        int     not null default 0, -- how often the policy changed: claims look again at keys that an earlier policy kept back
+  orders         int     not null default 0, -- how often the queue became ordered: a job claimed before the last time is not a head
 
   paused               boolean not null generated always as (coalesce((policy->>'paused')::bigint, 0) > 0) stored,
   max_depth            bigint  not null generated always as (coalesce((policy->>'max_depth')::bigint, 0)) stored,
@@ -33,31 +33,32 @@ create table jobs.queue (
   rate           bigint not null generated always as (coalesce((policy->>'rate')::bigint, 0)) stored,
   key_max_active bigint not null generated always as (coalesce((policy->>'key_max_active')::bigint, 0)) stored,
 
-  -- Whether an enqueue has to ask what the policy says of it.
+  -- Whether the policy limits what an enqueue may store.
   bounded boolean not null generated always as (own_depth or coalesce((policy->>'max_depth')::bigint, 0)
     + coalesce((policy->>'max_bytes')::bigint, 0) + coalesce((policy->>'key_max_depth')::bigint, 0)
     + coalesce((policy->>'ordered')::bigint, 0) > 0) stored,
-  -- How claims serve the queue: 0 is without keys and limits; 1 with keys, 2 with limits of the queue, 4 with one of retries.
+  -- How claims serve the queue, a sum: 1 if it has keys, 2 if it has limits, 4 if it has a rate of retries.
   flow smallint not null generated always as (
     case when keyed then 1 else 0 end
     + case when coalesce((policy->>'max_active')::bigint, 0) + coalesce((policy->>'rate')::bigint, 0) > 0 then 2 else 0 end
     + case when coalesce((policy->>'retry_rate')::bigint, 0) > 0 then 4 else 0 end) stored,
-  -- Whether the end of a lease may make room for other jobs: of the queue (2), of the job's key (1).
+  -- Whether the end of a lease may make room for other jobs, a sum: 2 for any job of the queue, 1 for jobs of the same key.
   opens smallint not null generated always as (
     case when coalesce((policy->>'max_active')::bigint, 0) > 0 then 2 else 0 end
     + case when own_active or coalesce((policy->>'key_max_active')::bigint, 0) + coalesce((policy->>'ordered')::bigint, 0) > 0 then 1
       else 0 end) stored
 );
 
--- The order in which jobs become pending. The scan floor relies on numbers
--- being handed out in order, hence no cache, and on 1 having been handed out.
+-- The order in which jobs become pending. The scan floor needs numbers that are
+-- taken in order, so there is no cache, and it needs 1 to be taken already.
 create sequence jobs.job_seq cache 1;
 select setval('jobs.job_seq', 1, true);
 
--- Jobs that are not final: the only hot table. Columns that most jobs do not
--- need are null, which costs nothing; null numbers mean 0, null flags false.
+-- Jobs that are not final: the only table with many writes. Columns that most
+-- jobs do not need are null, which takes no space; a null number means 0, a null
+-- flag false.
 create table jobs.job (
-  seq        bigint   not null, -- turn within the lane; negative in a front lane
+  seq        bigint   not null, -- position within the lane; negative in a front lane
   created_at bigint   not null,
   run_at     bigint,            -- scheduled and retry only
   worker     bigint,            -- active only: worker.num
@@ -71,13 +72,13 @@ create table jobs.job (
   state      smallint not null,
   lane       smallint not null, -- 2 * priority for the front, 2 * priority + 1 for the rest
   given      boolean,           -- the ID is the caller's
-  cancel     boolean,           -- an operator asked for it
+  cancel     boolean,           -- an operator asked to cancel the job
   shuts      boolean,           -- its key is at its limit of active jobs: when it completes, the key is called
-  head       int,               -- the others of its key come after it: queue.orders as it was when it was claimed
+  head       int,               -- of the head of a key, for which its other jobs wait: queue.orders when it was claimed
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
-  held       text,              -- waiting only: the state before, or that is to be, ":" and who holds it; run_at is 0 if it has none
+  held       text,              -- waiting only: the state that it had or will have, ":" and the holder; run_at is then 0 without a due time
   tail       bytea,             -- broker.AppendTail
   body       bytea    not null, -- broker.AppendBody
   primary key (id, queue) with (fillfactor = 95) -- most IDs ascend
@@ -89,20 +90,22 @@ create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) whe
 create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
 create index job_lease on jobs.job (worker) where worker is not null;
 create index job_cancel on jobs.job (worker) where cancel;
--- Jobs with a key are not in job_ready. Their key is served, and finds its jobs here; it counts them by state, and lists them, too.
+-- Jobs with a key are not in job_ready. Claims serve keys, and find the jobs of a key here. The index also serves to count and list
+-- the jobs of a key by state.
 create index job_turn  on jobs.job (queue, key, state, lane, seq) where key is not null;
--- For who looks at a queue. The condition says more than is needed, so that no plan takes this index for the other.
+-- To look at the jobs with a key of a whole queue. The condition is stricter than "key is not null", so that no plan uses this index
+-- instead of job_turn.
 create index job_keyed on jobs.job (queue, lane, seq) where state = 1 and key <> '';
 create index job_head  on jobs.job (queue, key, head) where head is not null;
 
--- What claims know of the keys of a queue: a row for each that has pending jobs, a policy, or a rate that is in use.
--- Claims alone change it, but for the policy, and lock the row before they count or take jobs of the key.
+-- What claims know about the keys of a queue: a row for each key that has pending jobs, a policy, or a rate that is in use.
+-- Only claims change a row, except its policy. They lock it before they count or take jobs of the key.
 create table jobs.key (
   queue   int    not null,
   name    text collate "C" not null,
-  pass    bigint[],     -- its turn at each priority, the lowest goes first; null where it has no pending job, or is kept back
-  blocked int,          -- it is kept back: queue.changed as it was then
-  until   bigint,       -- of a key that is kept back, by its rate, until then; of another, when its rate is as if it had never been used
+  pass    bigint[],     -- its turn at each priority, the lowest goes first; null if it has no pending job there, or is kept back
+  blocked int,          -- if it is kept back: queue.changed at that time
+  until   bigint,       -- if its rate keeps it back: until when; otherwise: when its rate has saved up a full burst
   at      bigint not null default 0, -- broker.Bucket
   used    bigint not null default 0,
   policy  jsonb,        -- its own, as in queue
@@ -117,22 +120,22 @@ create index key_until   on jobs.key (queue, until) where until is not null and 
 create index key_rest    on jobs.key (queue, until) where until is not null and blocked is null;
 create index key_policy  on jobs.key (queue, name) where policy is not null;
 
--- Keys that claims are to look at: a job of theirs became pending, or what kept them back may be over. Who says so only
--- inserts, and so waits for nobody.
+-- Keys that claims must look at: a job of the key became pending, or what kept the key back may be over. The transactions that
+-- report this only insert, so they wait for no other transaction.
 create table jobs.call (
-  n     bigint generated always as identity, -- a floor relies on these being handed out in order
+  n     bigint generated always as identity, -- a floor needs these to be taken in order
   queue int  not null,
   key   text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
 create index call_n on jobs.call (queue, n);
 select setval('jobs.call_n_seq', 1, true);
 
--- The rates of queues that have limits. Who claims from such a queue locks its row before it counts.
+-- The rates of queues that have limits. A claim from such a queue locks its row before it counts.
 create table jobs.limiter (
   queue      int primary key,
   at         bigint not null default 0, -- broker.Bucket of the policy's rate
   used       bigint not null default 0,
-  retry_at   bigint not null default 0, -- and of the rate of retries
+  retry_at   bigint not null default 0, -- broker.Bucket of the rate of retries
   retry_used bigint not null default 0
 ) with (fillfactor = 50);
 
@@ -149,7 +152,7 @@ create table jobs.dead (
   lane       smallint not null,
   given      boolean,
   suppressed boolean,           -- as its tail says
-  head       int,               -- as in job, if it stops its key
+  head       int,               -- as in job, if it keeps its key back
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
@@ -160,11 +163,11 @@ create table jobs.dead (
 create index dead_end on jobs.dead (queue, died_at, id);
 create index dead_key on jobs.dead (queue, key, id) where key is not null;
 
--- type_of returns the type in a body of version 1 (package broker), which is the first field behind the index; other bodies have
--- none. Nothing in it can fail.
+-- type_of returns the type in a body of version 1 (package broker): the first field after the index of the body. It returns null for
+-- other bodies, and never fails.
 create function jobs.type_of(body bytea) returns bytea language plpgsql immutable strict parallel safe as $$
 declare
-  at   int := 2; -- where the number is read that follows: bytes count from 0
+  at   int := 2; -- the position of the field's number, if bytes count from 0
   size int;
 begin
   if length(body) < 3 or get_byte(body, 0) <> 1 then
@@ -194,9 +197,9 @@ create index dead_type on jobs.dead (queue, jobs.type_of(body), died_at, id);
 create index dead_reason on jobs.dead (queue, substr(tail, 1, 2), died_at, id);
 create index dead_head on jobs.dead (queue, key) where head is not null;
 
--- Completed and cancelled records. Those that a queue keeps for a day or
+-- Completed and cancelled records. Records that a queue keeps for a day or
 -- longer go to the partition of the day on which they expire, which is dropped
--- whole; all others have day 0 and are pruned one by one.
+-- as a whole. All others have day 0 and are pruned one by one.
 create table jobs.history (
   expires_at  bigint not null,
   finished_at bigint not null,
@@ -218,20 +221,20 @@ create table jobs.history (
 create index history_id  on jobs.history (id, queue);
 create index history_end on jobs.history (queue, state, finished_at, id);
 create index history_key on jobs.history (queue, key, id) where key is not null;
--- There is no default partition: to attach another would lock it against
--- everybody, and wait for whoever reads records.
+-- There is no default partition: attaching another partition would lock it
+-- exclusively, and wait for all readers of records.
 create table jobs.history_other partition of jobs.history for values in (0);
 create index history_other_expiry on jobs.history_other (queue, expires_at);
-create table jobs.history_day (day int primary key); -- those whose partitions take records
+create table jobs.history_day (day int primary key); -- the days whose partitions take records
 
 create table jobs.unique_key (
   queue int      not null,
   key   text collate "C" not null,
   job   text collate "C" not null,
   mode  smallint not null, -- broker.UniqueMode
-  token bigint   not null, -- of the enqueue that took it
-  until bigint,            -- null: as long as the job has it
-  next  text collate "C",  -- the job that waits behind it, if that still does
+  token bigint   not null, -- identifies the enqueue that took it
+  until bigint,            -- null: until the job frees it
+  next  text collate "C",  -- the job that waits behind the holder, or did
   primary key (key, queue)
 );
 create index unique_key_window on jobs.unique_key (queue, until) where mode = 2;
@@ -241,30 +244,30 @@ create table jobs.remembered (
   queue int    not null,
   id    text collate "C" not null,
   until bigint not null,
-  epoch bigint,          -- at which the job left for elsewhere
-  replaced text,         -- the job that this one replaced, and so was never stored
+  epoch bigint,          -- at which the job was moved to another store
+  replaced text,         -- the job that the job with this ID replaced, so that it was never stored itself
   primary key (id, queue)
 );
 create index remembered_until on jobs.remembered (queue, until);
 
--- A worker's standing in a queue. Rows of ended workers stay for a day.
+-- What a queue knows about a worker. Rows of ended workers stay for a day.
 create table jobs.worker (
   num      bigint generated always as identity unique,
-  pulse    bigint,          -- pulse.num; null: ended before it registered
+  pulse    bigint,          -- pulse.num; null if it was ended before it registered
   ended_at bigint,
   queue    int     not null,
-  drained  boolean not null default false, -- ended, and holds no lease any more
+  drained  boolean not null default false, -- it has ended and holds no lease any more
   id       text collate "C" not null,
   info     bytea   not null,
   primary key (id, queue)
 ) with (fillfactor = 50);
 create index worker_open    on jobs.worker (queue) where not drained;
 create index worker_ended   on jobs.worker (queue, ended_at) where ended_at is not null;
-create index worker_leaving on jobs.worker (queue) where not drained and ended_at is not null; -- each renewal asks whether there is one
+create index worker_leaving on jobs.worker (queue) where not drained and ended_at is not null; -- each renewal looks for such a worker
 create index worker_pulse   on jobs.worker (pulse) where ended_at is null;
 
--- Until when the leases of a worker hold in all queues that it renews together. So a renewal writes one row, however
--- many they are. A pulse that is not intact is not renewed: one of its queues has ended the worker, or follows another.
+-- Until when the leases of a worker are valid, in all queues that it renews together. So a renewal writes one row, for any
+-- number of queues. A pulse that is not intact is not renewed: one of its queues has ended the worker, or follows another pulse.
 create table jobs.pulse (
   num    bigint generated always as identity primary key,
   until  bigint  not null,
@@ -272,11 +275,11 @@ create table jobs.pulse (
   worker text collate "C" not null
 ) with (fillfactor = 50);
 create unique index pulse_intact on jobs.pulse (worker) where intact;
-create index pulse_until on jobs.pulse (until); -- each renewal asks whose runs out first
+create index pulse_until on jobs.pulse (until); -- each renewal looks for the pulse that runs out first
 
 -- The verdicts of each worker's last settle: ordinal * 16 + state of the
--- items that applied. A row of its own per number, so that nobody ever scans
--- over dead versions.
+-- items that were applied. Each number has its own row, so that no statement
+-- scans dead versions of a row.
 create table jobs.settled (
   worker   bigint not null,
   number   bigint not null,
@@ -284,9 +287,9 @@ create table jobs.settled (
   primary key (worker, number)
 );
 
--- Counts by state: the total plus all deltas. Statements only insert deltas,
--- except for jobs that are held, and dead ones that are suppressed: those are few
--- at a time.
+-- Counts by state: the total plus all deltas. Statements only insert deltas. Only
+-- the counts of held jobs and of suppressed dead jobs are changed in the total,
+-- since few of these change at a time.
 create table jobs.count_total (
   queue     int primary key,
   pending   bigint not null default 0,
@@ -297,11 +300,11 @@ create table jobs.count_total (
   dead      bigint not null default 0,
   cancelled bigint not null default 0,
   waiting   bigint not null default 0,
-  suppressed bigint not null default 0, -- of the dead ones
-  bytes     bigint not null default 0, -- of the bodies of those that are neither active nor final
+  suppressed bigint not null default 0, -- dead jobs that are suppressed
+  bytes     bigint not null default 0, -- size of the bodies of all jobs that are neither active nor final
 
-  -- What has happened, which never falls: broker.Totals, but for what it counts as completed, dead and cancelled, which are done,
-  -- died and dropped here.
+  -- What has happened, which never decreases: broker.Totals. Its completed, dead and cancelled are called done, died and dropped
+  -- here.
   enqueued  bigint not null default 0,
   claimed   bigint not null default 0,
   done      bigint not null default 0,
@@ -317,7 +320,7 @@ create table jobs.count_total (
   ran       bigint not null default 0
 );
 create table jobs.count_delta (
-  n         bigint generated always as identity, -- the floor relies on these being handed out in order
+  n         bigint generated always as identity, -- the floor needs these to be taken in order
   queue     int not null,
   pending   int not null default 0,
   scheduled int not null default 0,
@@ -327,7 +330,7 @@ create table jobs.count_delta (
   dead      int not null default 0,
   cancelled int not null default 0,
   bytes     bigint not null default 0,
-  -- Of what has happened null means 0, which costs nothing. Claims are the rows that raise active.
+  -- In the columns of what has happened, null means 0, which takes no space. Claims are counted by the rows that raise active.
   enqueued  int,
   done      int,
   failed    int,
@@ -354,7 +357,7 @@ create table jobs.mark (
 );
 create index mark_until on jobs.mark (until);
 
--- Processes in which a claim waits, by the numbers of their listeners: a new job wakes one of them.
+-- Processes with a waiting claim, by the numbers of their listeners: a new job wakes one of them.
 create table jobs.waiter (
   queue    int not null,
   listener int not null,
@@ -368,8 +371,8 @@ create table jobs.event (
   payload text   not null
 );
 
--- Whatever ends a job frees its unique key by deleting the row, and so gives the key to the job that waits behind it, which comes
--- into the queue. A trigger costs the statements nothing where nobody waits.
+-- When a job ends, a statement frees its unique key by deleting the row. This trigger then gives the key to the job that waits behind
+-- it, which becomes pending or scheduled. The trigger costs nothing if no job waits.
 create function jobs.follow() returns trigger language plpgsql as $$
 declare
   came   smallint;
@@ -389,7 +392,7 @@ begin
   end if;
   insert into jobs.count_delta (queue, pending, scheduled) values (old.queue, (came = 1)::int, (came = 2)::int);
   update jobs.count_total set waiting = waiting - 1 where queue = old.queue;
-  -- One process is woken, or all if no claim waits yet.
+  -- Wake one process, or all processes if no claim waits yet.
   perform pg_notify('jobs.' || coalesce(
     (select listener from jobs.waiter where queue = q.id and not pg_try_advisory_xact_lock_shared(1785684595, listener) limit 1),
     0), E't\n' || q.name || E'\n1')

@@ -1,5 +1,5 @@
--- cancelled.sql: move jobs that this transaction set to state 7 out of job: to history, or delete them if they have no retention.
--- If settle.sql set none, it reads nothing.
+-- cancelled.sql: move jobs that this transaction set to state 7 from job to history, or delete them if they have no retention.
+-- If settle.sql set no job to state 7, this reads nothing.
 -- Params: @now µs|null, @queue, @ids, which may include other jobs
 -- Returns: nothing
 -- Called by: the callers of settle.sql, after it; (*Broker).Operate, after operate_cancel.sql

@@ -1,6 +1,6 @@
--- claim.sql: lease pending jobs in order, share by share, to a worker that is alive in their queue. Queues whose priorities
--- take turns in rounds are left to claim_rounds.sql.
--- The nested loops stop at their limits: rows that are not needed are neither read nor locked.
+-- claim.sql: lease pending jobs in order, share by share, to a worker that is alive in their queue. It skips queues with a
+-- priority round, which claim_rounds.sql serves.
+-- The nested loops stop at their limits, so that rows that are not needed are neither read nor locked.
 -- Params: @worker, @limit over all shares, @queues, each once, @limits limit of each, @floors scan floors: for each queue those of the
 --   lanes 2 to 9, @bytes at which the answer ends
 -- Returns: one row per job: number of its queue, lane, seq, cancel, the columns of jobRow, and whether @bytes left some out
@@ -21,7 +21,7 @@ with {{claimable}}, taken as materialized (
   where s.priority_round = 0
   limit @limit - (select jobs from taken)
 ), leased as (
-  -- This may be fewer than were picked: the lock is on a row's newest version, which this statement may not see yet.
+  -- This may update fewer jobs than were picked: the lock is on the newest version of a row, which this statement may not see yet.
   update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,

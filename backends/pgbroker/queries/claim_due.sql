@@ -1,4 +1,4 @@
--- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and describe the queues.
+-- claim_due.sql: make due jobs pending, by due time, at the end of the pending jobs, and describe the queues.
 -- Params: @now µs|null, @worker, @queues, each once, @each_limit limit for each queue and state, @limit in all, @due_at due times and
 --   @due_turns seqs of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
@@ -13,7 +13,7 @@ with clock as materialized (
 ), due as materialized (
   select d.id, d.run_at, d.seq, d.queue, d.state, d.key
   from (
-    -- If lease_due.sql leased some, at most 100 with those: enough to keep the order if few jobs are due.
+    -- If lease_due.sql leased some, at most 100 together with these: enough to keep the order if few jobs are due.
     select case when leased = 0 then @each_limit else greatest(100 - leased, 0) end as most
     from (select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as leased offset 0) l) t
   cross join asked s cross join (values (2::smallint), (4::smallint)) as o(state)
@@ -24,7 +24,7 @@ with clock as materialized (
   where s.layout <= 1 and (o.state = 2 or s.flow < 4) -- else flow_retry.sql does it
   limit @limit
 ), turn as materialized (
-  -- The row locks gave the transaction its ID before the first seq: the scan floor relies on that.
+  -- The row locks have given the transaction its ID before it takes the first seq: the scan floor needs that.
   select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)

@@ -1,5 +1,5 @@
--- claim_limited.sql: lease pending jobs of a queue without keys as claim.sql does, as many as its limits leave room for, and
--- count them for its rate.
+-- claim_limited.sql: lease pending jobs of a queue without keys, as claim.sql does, but only as many as the queue's limits allow,
+-- and count them for its rate.
 -- Params: @worker, @queue, @limit of its share, @total limit of all shares, @floors scan floors of the lanes 2 to 9, @bytes at which
 --   the answers end
 -- Returns: one row per job: the columns of claim.sql
@@ -22,7 +22,7 @@ with share as materialized (
       order by j.seq limit s.most for update skip locked) l
     limit s.most) r
 ), leased as (
-  -- This may be fewer than were picked, as in claim.sql.
+  -- This may update fewer jobs than were picked, as in claim.sql.
   update jobs.job j set state = 3, worker = (select worker from share)
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,

@@ -1,6 +1,6 @@
--- claim_rounds.sql: lease pending jobs as claim.sql does, if priorities of some queues take turns in rounds: the last three turns of
--- a round belong to the priorities 2, 3 and 4 (broker.Policy.Turn). If no such job is pending, and at all other turns, the most
--- urgent job goes. The other queues count as having an endless round.
+-- claim_rounds.sql: lease pending jobs as claim.sql does, if some of the queues have a priority round: the last three turns of a
+-- round belong to the priorities 2, 3 and 4 (broker.Policy.Turn). At all other turns, or if no job of that priority is pending, the
+-- most urgent job is next. Queues without a priority round count as having an endless one.
 -- Params: @worker, @limit, @queues, @limits, @floors and @bytes as in claim.sql, @turns the number of the next turn of each queue
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
@@ -13,7 +13,7 @@ with {{claimable}}, taken as materialized (
          coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
   from share s cross join taken
 ), reserved as materialized (
-  -- Of each lower priority, one job for each turn that belongs to it.
+  -- One job of each lower priority for each turn that belongs to that priority.
   select s.queue, l.place, l.lane, l.seq, l.size, l.id,
          f.first + s.round * (row_number() over (partition by s.queue, f.priority order by l.lane, l.seq) - 1) as turn
   from going s

@@ -23,7 +23,7 @@ with taken as (
     failed = t.failed + excluded.failed, retried = t.retried + excluded.retried, died = t.died + excluded.died,
     crashed = t.crashed + excluded.crashed, dropped = t.dropped + excluded.dropped, expired = t.expired + excluded.expired,
     waits = t.waits + excluded.waits, runs = t.runs + excluded.runs,
-    -- Sums of times stop before they overflow.
+    -- Sums of times stay at this bound, so that they do not overflow.
     waited = least(t.waited + excluded.waited, 4000000000000000000), ran = least(t.ran + excluded.ran, 4000000000000000000)
 )
 select count(*) from taken

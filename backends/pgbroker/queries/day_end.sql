@@ -1,4 +1,4 @@
--- day_end.sql: count the records of a partition that is to be dropped, and remember the IDs that callers gave.
+-- day_end.sql: count the records of a partition that will be dropped, and remember the IDs that callers gave.
 -- Params: @day
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, in one transaction before the partition is dropped

@@ -1,4 +1,4 @@
--- day_mine.sql: take the lock under which one server at a time changes the partitions, if it is free.
+-- day_mine.sql: take the lock that lets only one server at a time change the partitions, if the lock is free.
 -- Params: @lock number of the lock
 -- Returns: one row: whether this transaction has the lock
 -- Called by: (*Broker).Prune, at the beginning of a transaction

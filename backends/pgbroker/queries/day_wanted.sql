@@ -1,4 +1,4 @@
--- day_wanted.sql: say which days have partitions of history, and how far ahead queues need them.
+-- day_wanted.sql: read which days have partitions of history, and for how many days ahead queues need partitions.
 -- Params: @schema, @days how many days ahead there are partitions at most
 -- Returns: one row: today, the days listed, the days that have a partition, how many days the queues keep records that go
 --   by whole days

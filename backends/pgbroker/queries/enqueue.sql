@@ -1,5 +1,5 @@
--- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They are
--- stored in the order of their IDs, so that batches that share IDs do not deadlock; their seqs follow the order of the batch.
+-- enqueue.sql: store new jobs of one queue, of any kind, if their IDs are free in job and their unique keys were taken. It stores
+-- them in the order of their IDs, so that batches that share IDs do not deadlock; their seqs follow the order of the batch.
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none
@@ -7,14 +7,14 @@
 --   keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with clock as materialized (
-  -- The scan floor relies on the transaction getting its ID before any seq.
+  -- The transaction must get its ID before it takes a seq: the scan floor needs that.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
   select id from jobs.queue
   where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)
 ), taken as materialized (
-  -- Looked up once, key by key: the plan of a test for each job would scan all keys.
+  -- Look the keys up here, once: a test for each job would make the plan scan all keys.
   select key from jobs.unique_key
   where @token::bigint is not null and queue = (select id from place) and key = any (@unique_keys::text[]) and token = @token
 ), turn as materialized (

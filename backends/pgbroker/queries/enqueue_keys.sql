@@ -1,6 +1,6 @@
--- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. All calls take them in the same order, so that
--- batches that share some of them do not deadlock. A setting of the transaction keeps the time: the jobs are created at the
--- instant from which they hold their keys.
+-- enqueue_keys.sql: take unique keys that are free, or whose time is over. All calls take keys in the same order, so that
+-- batches that share keys do not deadlock. A setting of the transaction keeps the time for enqueue.sql, so that a job is created
+-- at the time when it takes its key.
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @keys, each once, @ids, @modes, @ttls times to
 --   live µs, 0 for none, @token of this enqueue
 -- Returns: nothing
@@ -14,7 +14,7 @@ with clock as materialized (
   cross join unnest(@keys::text[], @ids::text[], @modes::smallint[], @ttls::bigint[]) as n(key, id, mode, ttl)
   order by n.key collate "C"
 ), lapsed as (
-  -- Not by "on conflict", which would lock the keys that others hold, while their jobs may be about to free them.
+  -- Do not use "on conflict" for this: it would lock the keys that other jobs hold and may be about to free.
   update jobs.unique_key u set job = w.id, mode = w.mode, token = @token, until = w.until
   from wish w
   where u.queue = w.queue and u.key = any (@keys) and u.key = w.key and u.until <= (select now from clock)

@@ -1,4 +1,4 @@
--- enqueue_known.sql: list the IDs that are refused because they have a record.
+-- enqueue_known.sql: list the IDs that must be refused because they have a record.
 -- Params: @now µs|null, @queue, @ids
 -- Returns: one row per such ID
 -- Called by: (*Broker).Enqueue, for jobs that a full queue refuses

@@ -1,6 +1,6 @@
--- enqueue_plain.sql: store new jobs of one queue and wake a claim, or fail if the ID of one is in job already. The fast path, for jobs
--- with fresh IDs that run at once and leave no record unless they die. If a repeat of the request was carried out first, and its job has
--- died since, this stores nothing. If the job dies at this very moment, it may be stored again, since this is one statement.
+-- enqueue_plain.sql: store new jobs of one queue and wake a claim, or fail if an ID is already in job. This is the fast path, for jobs
+-- with new IDs that are due at once and leave no record unless they die. If a repeated sending of the request was applied before, and its
+-- job is dead, this stores nothing. If the job dies at the same moment, it may be stored again, since this statement has one snapshot.
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @self|null and @payload
 --   as in wake.sql
 -- Returns: one row, which is ignored; no row when the queue is not served, or keeps records, or one of the jobs is dead
@@ -9,7 +9,7 @@ with stored as (
   insert into jobs.job (queue, id, state, lane, seq, created_at, body)
   select q.id, n.id, 1, n.lane, nextval('jobs.job_seq'), q.now, n.body
   from (
-    -- The scan floor relies on the transaction getting its ID before any seq. As a column it would not be evaluated.
+    -- The transaction must get its ID before it takes a seq: the scan floor needs that. An unused column would not be evaluated.
     select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
     from jobs.queue q
     where name = @queue and layout <= 1 and not leaving and keep_completed = 0 and (not bounded or @limited)

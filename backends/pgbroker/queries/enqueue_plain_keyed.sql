@@ -1,4 +1,4 @@
--- enqueue_plain_keyed.sql: store new jobs, some of which have a key, as enqueue_plain.sql does, and have claims look at the keys.
+-- enqueue_plain_keyed.sql: store new jobs, some of which have a key, as enqueue_plain.sql does, and make claims look at the keys.
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @keys '' for none,
 --   @self|null and @payload as in wake.sql
 -- Returns: as enqueue_plain.sql; also no row when the queue is not known to have jobs with keys
@@ -7,7 +7,7 @@ with stored as (
   insert into jobs.job (queue, id, state, lane, seq, created_at, key, body)
   select q.id, n.id, 1, n.lane, nextval('jobs.job_seq'), q.now, nullif(n.key, ''), n.body
   from (
-    -- The scan floor relies on the transaction getting its ID before any seq. As a column it would not be evaluated.
+    -- The transaction must get its ID before it takes a seq: the scan floor needs that. An unused column would not be evaluated.
     select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
     from jobs.queue q
     where name = @queue and layout <= 1 and not leaving and keyed and keep_completed = 0 and (not bounded or @limited)

@@ -1,5 +1,5 @@
--- enqueue_seal.sql: remove the new jobs whose IDs have a record in another table, say which jobs hold unique keys, and wake a claim.
--- A second statement, because its snapshot shows jobs that ended while the first one waited for their IDs.
+-- enqueue_seal.sql: remove the new jobs whose IDs have a record in another table, read which jobs hold unique keys, and wake a claim.
+-- It is a second statement because its snapshot shows jobs that ended while the first one waited for their IDs.
 -- Params: @now µs|null, @queue, @ids, @stored those that were stored|null: those whose rows this transaction wrote, @unique_keys, ''
 --   for none|null, @token|null, @self|null and @payload as in wake.sql
 -- Returns: one row per refused job: ID, whether the ID has a record, holder of its unique key|null

@@ -1,4 +1,4 @@
--- examine_bury.sql: move a job whose due time is lost to the dead-letter queue.
+-- examine_bury.sql: make a job dead whose due time is lost.
 -- Params: @now µs|null, @id and @queue number of its queue, locked, @more what is appended to its tail
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql

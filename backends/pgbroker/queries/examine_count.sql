@@ -4,4 +4,4 @@
 -- Called by: (*Broker).Examine
 insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes)
 select @queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled, @bytes
-  where pg_current_xact_id() is not null -- before the delta gets its number: its floor relies on that
+  where pg_current_xact_id() is not null -- the transaction gets its ID before the delta its number: the floor of the deltas needs that

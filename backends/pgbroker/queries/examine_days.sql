@@ -1,4 +1,4 @@
--- examine_days.sql: compare the list of days with the partitions of history, and say how far ahead they go.
+-- examine_days.sql: compare the list of days with the partitions of history, and read the first and the last day.
 -- Params: @schema
 -- Returns: one row: today, listed days without a partition, days with a partition that are not listed, the first and the
 --   last day listed|null, when the oldest record that is pruned one by one expired|null µs, deltas of counts

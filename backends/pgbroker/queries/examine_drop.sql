@@ -1,4 +1,4 @@
--- examine_drop.sql: remove an earlier record of a job that has a later one, from one of three tables.
+-- examine_drop.sql: remove the older row of a job that has a newer row in another table.
 -- Params: @id and @queue number of its queue, @job whether from job, @dead from dead, @history from history
 -- Returns: one row: how many from job by state 1, 2, 3, 4 (a held one is counted here), from history by state 5 and 7, from dead,
 --   bytes of those from job that were not active

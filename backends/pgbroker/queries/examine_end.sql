@@ -1,5 +1,5 @@
--- examine_end.sql: end a worker that is alive and counts as drained, or one that counts as drained and holds leases, so that
--- others take over its jobs; or remove one whose queue is gone.
+-- examine_end.sql: end a worker that counts as drained although it is alive or holds leases, so that other workers take over its
+-- jobs; or remove a worker whose queue is gone.
 -- Params: @now µs|null, @id, @queue number of its queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine

@@ -1,5 +1,5 @@
--- examine_free.sql: free a unique key that its holder has no right to, if that is still so. The holder's row is locked first,
--- so that it cannot change meanwhile.
+-- examine_free.sql: free a unique key that its holder must not hold, if that is still so. It locks the holder's row first, so that
+-- the row cannot change meanwhile.
 -- Params: @key, @queue number of its queue, @holder
 -- Returns: nothing
 -- Called by: (*Broker).Examine

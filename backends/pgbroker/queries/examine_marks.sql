@@ -1,4 +1,4 @@
--- examine_marks.sql: read a page of marks, and the last fence that was given out.
+-- examine_marks.sql: read a page of marks, and the last fence that was generated.
 -- Params: @name after which the page begins, @limit
 -- Returns: one row per mark, in the order of their names: name, fence, last fence
 -- Called by: (*Broker).Examine

@@ -1,4 +1,4 @@
--- examine_recover.sql: restore the row of a queue that has lost it, under a name that says so.
+-- examine_recover.sql: restore the missing row of a queue, under a name that begins with "recovered-".
 -- Params: @queue number of the queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine

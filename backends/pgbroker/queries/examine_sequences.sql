@@ -1,4 +1,4 @@
--- examine_sequences.sql: raise the sequences of seqs and of fences to these numbers at least.
+-- examine_sequences.sql: raise the sequences of seqs and of fences to at least these numbers.
 -- Params: @turn last seq|null, @fence last fence|null
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Examine

@@ -1,4 +1,4 @@
--- examine_turns.sql: read the highest seq in any lane, and the last one given out.
+-- examine_turns.sql: read the highest seq in any lane, and the last seq taken.
 -- Params: none
 -- Returns: one row: highest seq, last seq, number of queues
 -- Called by: (*Broker).Examine

@@ -1,5 +1,5 @@
--- find_key.sql: read a page of the jobs of a key, from all tables: first those in job by lane and seq, which change only when a job becomes
--- pending; then dead jobs, then other records, by ID.
+-- find_key.sql: read a page of the jobs of a key, from all tables: first the jobs in job, by lane and seq, which change only when a job
+-- becomes pending; then dead jobs by ID, then other records by ID.
 -- Params: @queue, @key, @place and @seq and @id after which the page begins, @limit
 -- Returns: the place, which is the lane in job, 100 in dead, 200 in history; seq; the other columns of foundRow
 -- Called by: (*Broker).Find

@@ -1,4 +1,4 @@
--- floor.sql: read what the scan floors are computed from, in one snapshot.
+-- floor.sql: read the values from which the scan floors are computed, in one snapshot.
 -- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @due_at due times and @due_turns seqs of
 --   their floors of due jobs
 -- Returns: one row: oldest running transaction, this transaction, last seq,

@@ -1,5 +1,6 @@
--- flow_left.sql: say whether more keys of a queue may be served, and when the next one may whose rate is used up. If the queue gave less
--- than it could, the claim takes nothing from the queues behind it. For a queue that the claim may not take from, the answer is no.
+-- flow_left.sql: read whether more keys of a queue may have jobs to lease, and when the rate of a key next allows a start. If the queue
+-- gave fewer jobs than it could, the claim takes nothing from the queues after it. If the claim may not take from the queue, the answer
+-- is no.
 -- Params: @now µs|null, @queue, @flow how it is served as far as the claim knows, @floor of the calls, @alone whether the claim locks and
 --   takes nothing before this answer
 -- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether

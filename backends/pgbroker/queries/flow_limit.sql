@@ -1,5 +1,5 @@
--- flow_limit.sql: lock the rows that a claim of queues with keys or limits waits for: those of its worker and those of the limits, by the
--- numbers of the queues, whatever order the claim serves these in. No other claim then changes what later statements count.
+-- flow_limit.sql: lock the rows for which a claim of queues with keys or limits waits: first its worker's rows, then the rows of limits,
+-- both by the number of the queue, in whatever order the claim serves the queues. Then no other claim changes what later statements count.
 -- Params: @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Claim, in one transaction before flow_room.sql
@@ -10,5 +10,5 @@ with place as materialized (
   order by queue for key share
 )
 select from jobs.limiter
-where queue = any (array(select id from place)) and (select count(*) from met) >= 0 -- locks those first
+where queue = any (array(select id from place)) and (select count(*) from met) >= 0 -- so that the worker's rows are locked first
 order by queue for no key update

@@ -1,8 +1,8 @@
--- flow_lock.sql: lock the keys whose turn it is, and those that the claim must look at: keys that were called, whose rate has room
--- again, or that were blocked under another policy. Keys that another claim has locked are skipped, and stay called.
--- Nothing is locked in a queue that is not served, or is paused, or where the worker is not alive, or whose limits leave no room; limits
--- that this transaction has not read leave none.
--- flow_take.sql reads the locked keys in a later snapshot: what this one shows may be older than the lock.
+-- flow_lock.sql: lock the keys whose turn it is, and the keys that the claim must look at: keys in table call, keys whose rate allows a
+-- start again, and keys that were blocked under another policy. It skips keys that another claim has locked; their rows in call stay.
+-- It locks nothing in a queue that is not served, is paused, or whose limits leave no room, or if the worker is not alive there. Limits
+-- that this transaction has not read leave no room.
+-- flow_take.sql reads the locked keys in a later snapshot, since what this snapshot shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
 --   to lock for their turn, @calls how many to look at, of each kind (twice as many calls
 --   if ends of leases call as well), @floor of the calls
@@ -17,7 +17,7 @@ with share as materialized (
   where q.name = @queue and q.layout <= 1 and not q.paused
 ), calls as materialized (
   select n, key from jobs.call where queue = (select queue from share where most > 0) and n > @floor order by n
-  limit (select @calls + @calls * opens from share) -- of each job one when it comes, and one when it ends if that opens a limit
+  limit (select @calls + @calls * opens from share) -- one row for each new job and, if ends of leases may make room, for each that ends
   for update skip locked
 ), again as materialized (
   select key, min(n) as n from calls group by key
@@ -33,7 +33,7 @@ with share as materialized (
   select name, ctid as place from jobs.key where queue = (select queue from share) and name = any (array(select name from known))
   for no key update skip locked
 ), fresh as materialized (
-  -- In the order of their calls, and no more than may have a turn.
+  -- In the order of their rows in call, and no more keys than may get a turn.
   select key from again where key not in (select name from known) order by n limit @calls
 ), made as (
   -- In the order of their names, so that claims which insert the same keys do not deadlock.

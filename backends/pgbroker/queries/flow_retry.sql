@@ -1,4 +1,4 @@
--- flow_retry.sql: make due jobs in retry pending, as claim_due.sql does, but only as many as their rate allows.
+-- flow_retry.sql: make due jobs in retry pending, as claim_due.sql does, but only as many as the rate of retries allows.
 -- Params: @now µs|null, @queue, @most
 -- Returns: one row, none when the queue has no such rate: how many, when the next one may|null
 -- Called by: (*Broker).Claim, in one transaction after flow_limit.sql
@@ -17,7 +17,7 @@ with place as materialized (
   where j.queue = (select id from place) and j.state = 4 and j.run_at <= (select now from place)
   order by j.run_at, j.seq limit (select least(free, @most::bigint) from bucket) for update skip locked
 ), turn as materialized (
-  -- The row locks gave the transaction its ID before the first seq: the scan floor relies on that.
+  -- The row locks have given the transaction its ID before it takes the first seq: the scan floor needs that.
   select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
 ), counted as (
   insert into jobs.count_delta (queue, pending, retry) select queue, count(*), -count(*) from due group by queue

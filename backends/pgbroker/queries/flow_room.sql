@@ -1,12 +1,12 @@
--- flow_room.sql: say for how many jobs the limits of a queue leave room, and put that into a setting of the transaction for the
--- statements after it. Active jobs are counted by their leases: a stored count could drift.
+-- flow_room.sql: read for how many jobs the limits of a queue leave room, and store that in a setting of the transaction for later
+-- statements. It counts active jobs by their leases, since a stored count could become wrong.
 -- Params: @now µs|null, @queue
 -- Returns: one row, none when the queue has no limits: how many, when its rate leaves room again|null, the time by which that counts|null,
 --   nothing
 -- Called by: (*Broker).Claim, in one transaction after flow_limit.sql
 with place as materialized (
   select id, max_active, rate, coalesce((policy->>'rate_per')::bigint, 0) as per, coalesce((policy->>'rate_burst')::bigint, 0) as burst,
-         -- The same time for all queues of the claim: the limits of all were locked before.
+         -- The same time for all queues of the claim, since all their limits were locked before.
          coalesce(@now::bigint, nullif(split_part(current_setting('jobs_claim.room', true), ':', 3), '')::bigint,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
   from jobs.queue where name = @queue and layout <= 1 and not paused and flow & 2 > 0

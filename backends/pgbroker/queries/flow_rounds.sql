@@ -1,4 +1,4 @@
--- flow_rounds.sql: lease jobs as flow_take.sql does, from a queue whose priorities take turns in rounds, as in claim_rounds.sql.
+-- flow_rounds.sql: lease jobs as flow_take.sql does, from a queue with a priority round, as in claim_rounds.sql.
 -- Params: @now µs|null, @queue, @floors, @bytes and @passes as in flow_take.sql, @turn number of the next turn in the round
 -- Returns: as flow_take.sql
 -- Called by: (*Broker).Claim, in one transaction after flow_lock.sql
@@ -8,7 +8,7 @@ with {{flow_keys}}, ranked as materialized (
   select s.most, @turn::bigint + taken.jobs as turn, coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
   from share s cross join taken
 ), reserved as materialized (
-  -- Of each lower priority, one job for each turn that belongs to it.
+  -- One job of each lower priority for each turn that belongs to that priority.
   select l.place, f.first + o.round * (l.r - 1) as turn
   from round o cross join lateral (
     select p as priority, o.turn + mod(o.round - 5 + p - mod(o.turn, o.round) + o.round, o.round) as first
@@ -35,7 +35,7 @@ with {{flow_keys}}, ranked as materialized (
     join (select priority, turn, row_number() over (partition by priority order by turn) as n from chosen) t
       on t.priority = j.priority and t.n = j.n
     join ranked l on l.place = j.place) o
-  -- In rounds a key may get turns at several priorities, in sum more than it may have.
+  -- In rounds a key may get turns at several priorities, and in sum more turns than it may have.
   left join bound k on k.name = o.name
   where k.free is null or o.nth <= k.free
 ), {{flow_lease}}

@@ -1,6 +1,7 @@
--- flow_wait.sql: wait for the claim that has locked all keys whose turn it is, if one has. Without this the claim would find nothing, and
--- come again.
--- Who waits has locked no key, and who has locked some waits for nothing that a waiting claim of one queue holds.
+-- flow_wait.sql: if other claims have locked all keys that have turns, wait for the first of these keys. Otherwise this claim would find
+-- nothing and have to ask again.
+-- This cannot deadlock: a claim that waits here has locked no key yet, and a claim that has locked keys does not wait for anything that
+-- a claim of a single queue holds.
 -- Params: @queue
 -- Returns: nothing
 -- Called by: (*Broker).Claim, in one transaction before flow_lock.sql

@@ -1,4 +1,4 @@
--- keys.sql: describe keys of a queue, by name: those with a policy, or with jobs that have not ended.
+-- keys.sql: describe the keys of a queue that have a policy, or jobs that have not ended, in the order of their names.
 -- Params: @queue, @names exactly these|null, @after the name after which the page begins, @limit, @most at which counts stop
 -- Returns: one row per key: name, policy of the queue, its own|null, its broker.Bucket: at and used, pending and active jobs, and
 --   those that are pending, scheduled, waiting or in retry, creation of the first that is pending|null, and of its head, if there
@@ -7,7 +7,7 @@
 with recursive place as materialized (
   select id, policy, ordered, orders from jobs.queue where name = @queue
 ), walk as (
-  -- From key to key, not from job to job.
+  -- Go from key to key, not from job to job.
   (select j.key from jobs.job j where @names::text[] is null and j.queue = (select id from place) and j.key > @after::text
    order by j.key limit 1)
   union all

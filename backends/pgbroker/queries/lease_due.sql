@@ -1,5 +1,5 @@
--- lease_due.sql: lease due jobs of one queue without making them pending first, which saves a write for each. It does so only if no job
--- is pending there. A setting of the transaction tells the statements after it how many jobs it leased.
+-- lease_due.sql: lease due jobs of one queue without making them pending first, which saves a write for each job. It does so only if no
+-- job of the queue is pending. A setting of the transaction tells later statements how many jobs it leased.
 -- Params: @now µs|null, @worker, @queues the queue, @limits how many jobs, @floors scan floors of the lanes 2 to 9, @seen how many due
 --   jobs of each state are looked at, @bytes at which the answer ends, @due_at due time and @due_turns seq of the scan floor
 -- Returns: one row per job, in order: the columns of claim.sql, and whether more may be due
@@ -12,7 +12,7 @@ with {{claimable}}, seen as materialized (
     where {{due}}
     order by j.run_at, j.seq limit @seen) d
 ), turn as materialized (
-  -- How many of the first jobs are in each state. Their order is that of their index only if all have the same priority.
+  -- How many of the first jobs are in each state. The order of the index is the right order only if all have the same priority.
   select state, count(*) as most
   from (select state from seen order by run_at, seq limit (select most from share)) f
   where (select min(lane) = max(lane) from seen) and not exists (
@@ -43,7 +43,7 @@ with {{claimable}}, seen as materialized (
   select queue, count(*), -count(*) filter (where was = 2), -count(*) filter (where was = 4), -sum(octet_length(body))
   from given group by queue
 ), told as materialized (
-  -- Set here once, not once for each row.
+  -- Set this here, so that it is set once and not for each row.
   select set_config('jobs_claim.leased', count(*)::text, true), set_config('jobs_claim.bytes', sum(size)::text, true) from given
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,

@@ -1,5 +1,5 @@
--- limited_left.sql: say whether jobs are left in a queue without keys, and when its rate has room again. If the queue is served in
--- another way than the claim knew, the claim takes nothing from the queues behind it.
+-- limited_left.sql: read whether jobs are left in a queue without keys, and when its rate allows a start again. If the queue has keys or
+-- limits of which the claim did not know, the claim takes nothing from the queues after it.
 -- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @flow how it is served as far as the claim knows
 -- Returns: one row, none when there is no such queue: when|null, whether, nothing
 -- Called by: (*Broker).Claim, in one transaction after claim_limited.sql

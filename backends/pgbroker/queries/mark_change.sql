@@ -1,7 +1,7 @@
--- mark_change.sql: extend, change or drop a mark for the owner who holds it under this fence.
+-- mark_change.sql: extend, change or drop a mark for the owner that holds it with this fence.
 -- The row of a dropped mark stays until it is pruned, so that fences keep rising.
 -- Params: @now µs|null, @name, @owner, @fence, @ttl time to live µs, 0 to drop it, @value|null to keep it
--- Returns: the columns of a mark, no row when this owner does not hold it so
+-- Returns: the columns of a mark, no row when this owner does not hold it with this fence
 -- Called by: (*Broker).Mark
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now

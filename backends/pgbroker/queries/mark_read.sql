@@ -1,6 +1,6 @@
 -- mark_read.sql: read a mark.
 -- Params: @now µs|null, @name
--- Returns: the columns of a mark, no row when nobody holds it
+-- Returns: the columns of a mark, no row when the mark is free
 -- Called by: (*Broker).Mark
 select owner, fence, value, until from jobs.mark
 where name = @name and until > coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)

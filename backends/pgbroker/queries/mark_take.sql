@@ -1,7 +1,7 @@
 -- mark_take.sql: take a mark that is free, or take it again for its owner.
 -- The fence is generated after the row is locked, so that a later take has a higher one.
 -- Params: @now µs|null, @name, @owner, @ttl time to live µs, @value
--- Returns: the columns of a mark, no row when another holds it
+-- Returns: the columns of a mark, no row when another owner holds it
 -- Called by: (*Broker).Mark
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now

@@ -1,4 +1,4 @@
--- meet_behind.sql: have a job, which enqueue.sql has just stored, wait behind the holder of its unique key.
+-- meet_behind.sql: make a job that enqueue.sql has just stored wait behind the holder of its unique key.
 -- Params: @queue, @id, @key, @before the holder, locked, @holder what the job records of it
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql

@@ -1,7 +1,7 @@
--- meet_lock.sql: lock the job that a new one with a unique key may replace: the one behind the key's holder, or else the holder.
--- Params: @queue, @key, @behind what held says of a job that waits behind another, before that ID
--- Returns: one row, or none if that job is gone, also if a later one has its ID: ID, state, when it is due µs, when it was created µs,
---   what held says, body
+-- meet_lock.sql: lock the job that a new job with a unique key may replace: the job behind the key's holder, or else the holder.
+-- Params: @queue, @key, @behind the prefix of column held in a job that waits behind another one
+-- Returns: one row, or none if that job is gone, even if a later job has its ID: ID, state, when it is due µs, when it was created µs,
+--   column held, body
 -- Called by: (*Broker).Enqueue, in one transaction before meet_look.sql
 with place as materialized (
   select id from jobs.queue where name = @queue and layout <= 1

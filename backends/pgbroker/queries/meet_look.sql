@@ -1,8 +1,8 @@
 -- meet_look.sql: read which job holds a unique key, and whether the new job has a record already.
--- A second statement, because its snapshot shows what happened while meet_lock.sql waited.
--- Params: @now µs|null, @queue, @key, @id of the new job, @behind what held says of a job that waits behind another, before that ID
--- Returns: one row: now, the queue's policy if it bounds what it takes|null, whether there is a record of the ID, the job that it
---   replaced before|null, the holder|null, the mode of its hold, the job behind it|null
+-- It is a second statement because its snapshot shows what happened while meet_lock.sql waited.
+-- Params: @now µs|null, @queue, @key, @id of the new job, @behind the prefix of column held in a job that waits behind another one
+-- Returns: one row: now, the queue's policy if it limits what an enqueue may store|null, whether the ID has a record, the job that an
+--   earlier enqueue with this ID replaced|null, the holder|null, the mode of its hold, the job behind the holder|null
 -- Called by: (*Broker).Enqueue, in one transaction after meet_lock.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now

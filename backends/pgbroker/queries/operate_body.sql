@@ -1,4 +1,4 @@
--- operate_body.sql: read the stored body of a job that is not finished.
+-- operate_body.sql: read the stored body of a job that is not final, or is dead.
 -- Params: @queue, @id of a job that is locked
 -- Returns: one row: the body
 -- Called by: (*Broker).Operate

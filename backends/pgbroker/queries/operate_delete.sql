@@ -26,7 +26,7 @@ with clock as materialized (
     gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
-  -- The keys of deleted heads, which no longer block them.
+  -- Call the keys of deleted heads, since the heads no longer keep them back.
   insert into jobs.call (queue, key)
   select place.id, h.key from place, (select key from live where head is not null union select key from died where head is not null) h
 ), waited as (

@@ -1,4 +1,4 @@
--- operate_edit.sql: replace the stored body of a job; a dead one's epoch rises.
+-- operate_edit.sql: replace the stored body of a job. If the job is dead, raise its epoch.
 -- Params: @queue, @id of a job that is locked, @body
 -- Returns: nothing
 -- Called by: (*Broker).Operate, in one transaction after operate_body.sql

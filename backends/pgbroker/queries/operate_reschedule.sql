@@ -21,7 +21,7 @@ with clock as materialized (
   insert into jobs.call (queue, key)
   select q.id, m.key from jobs.queue q, (select distinct key from moved where state = 1 and key is not null) m where q.name = @queue
 ), counted as (
-  -- The old states are those that this statement sees at its start, and the locks keep them.
+  -- The old states are those in the statement's snapshot; they are still right, since the jobs are locked.
   insert into jobs.count_delta (queue, pending, scheduled, retry)
   select j.queue,
          count(*) filter (where m.state = 1) - count(*) filter (where j.state = 1),

@@ -1,4 +1,4 @@
--- operate_suppress.sql: take dead jobs out of default lists, or bring them back; replace their tails.
+-- operate_suppress.sql: suppress dead jobs, or undo that; replace their tails.
 -- Params: @queue, @ids, all of them locked, @tails, @suppressed whether they are suppressed
 -- Returns: nothing
 -- Called by: (*Broker).Operate

@@ -1,4 +1,4 @@
--- policy_key_set.sql: change rules of a key's policy, register its queue, and have claims look at the key.
+-- policy_key_set.sql: change rules of a key's policy, register its queue, and make claims look at the key.
 -- Params: @queue, @key, @changes JSON of rules and their numbers, @channel, @payload
 -- Returns: at most one row, none when the layout is newer: layout, policy|null, nothing
 -- Called by: (*Broker).Policy

@@ -9,13 +9,13 @@ with place as (
   where q.layout <= 1
   returning id, layout, policy, flow, rate
 ), skipped as (
-  -- Dead heads are no longer heads, even if the policy stops at dead jobs again later.
+  -- Dead heads are no longer heads, even if a later policy lets dead jobs keep their keys back again.
   update jobs.dead set head = null where queue = (select id from place where (policy->>'ordered')::bigint = 2) and head is not null
 ), limits as (
   insert into jobs.limiter as l (queue) select id from place where flow & 6 > 0
   on conflict (queue) do nothing
 ), forgotten as (
-  -- What was counted for a rule is forgotten with the rule.
+  -- If a rate is removed, forget what was counted for it.
   update jobs.limiter l set at = case when p.rate = 0 then 0 else l.at end, used = case when p.rate = 0 then 0 else l.used end,
     retry_at = case when p.flow & 4 = 0 then 0 else l.retry_at end, retry_used = case when p.flow & 4 = 0 then 0 else l.retry_used end
   from place p where l.queue = p.id and (p.rate = 0 or p.flow & 4 = 0)

@@ -1,4 +1,4 @@
--- prune_dead.sql: remove dead jobs over the age or the count that their queue keeps, the oldest first.
+-- prune_dead.sql: remove dead jobs above the age or the number that their queue keeps, the oldest first.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune

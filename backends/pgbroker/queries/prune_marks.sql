@@ -1,6 +1,6 @@
 -- prune_marks.sql: remove marks and events that lapsed an hour ago, and pulses that ran out and that no worker follows. A mark
--- stays that long so that a call that stalls between generating its fence and storing the mark finds it, and generates another
--- fence.
+-- stays for an hour because a call may stall after it generated a fence, before it stores the mark. It then still finds the old
+-- mark, and generates another fence.
 -- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
 -- Called by: (*Broker).Prune

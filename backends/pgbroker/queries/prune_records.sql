@@ -1,4 +1,4 @@
--- prune_records.sql: remove completed and cancelled records whose retention is over and that are in no partition of a day.
+-- prune_records.sql: remove completed and cancelled records whose retention is over and that are not in the partition of a day.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune

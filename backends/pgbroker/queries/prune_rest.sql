@@ -1,5 +1,5 @@
--- prune_rest.sql: remove other rows of a queue that have lapsed: remembered IDs, unique windows, ended workers after a day,
--- keys whose rate is as if they had never started a job.
+-- prune_rest.sql: remove other rows of a queue that have lapsed: remembered IDs, unique windows, workers that ended a day ago,
+-- keys whose rate has saved up a full burst.
 -- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune

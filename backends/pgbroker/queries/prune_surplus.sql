@@ -1,4 +1,4 @@
--- prune_surplus.sql: remove completed and cancelled records over the count that their queue keeps, the oldest first.
+-- prune_surplus.sql: remove completed and cancelled records above the number that their queue keeps, the oldest first.
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, after prune_records.sql

@@ -1,4 +1,4 @@
--- queue_numbers.sql: read the numbers of queues, which say whose the leased jobs are when a claim does not look at its queues.
+-- queue_numbers.sql: read the numbers of queues. A claim that does not look at its queues needs them to know the queues of its jobs.
 -- Params: @queues names
 -- Returns: one row per queue in order: its number|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql

@@ -1,4 +1,4 @@
--- queue_opens.sql: say whether the end of a job may make room for others.
+-- queue_opens.sql: read whether the end of a job may make room for other jobs.
 -- Params: @queue
 -- Returns: at most one row: whether
 -- Called by: (*Broker).Operate

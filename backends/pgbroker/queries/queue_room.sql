@@ -1,7 +1,7 @@
--- queue_room.sql: say why a queue is not served, or how many jobs it has room for.
+-- queue_room.sql: read why a queue is not served, or what it has and which limits it has.
 -- Params: @queue, @floor of the deltas of counts
--- Returns: at most one row: number, layout, 0 when it is being removed, policy, whether it bounds what an enqueue stores, whether
---   jobs with a key have come, pending, scheduled and waiting jobs, bytes of these and of those in retry
+-- Returns: at most one row: number, layout, 0 when it is being removed, policy, whether it limits what an enqueue may store, whether
+--   the queue has had jobs with a key, number of pending, scheduled and waiting jobs, bytes of these and of jobs in retry
 -- Called by: (*Broker).Enqueue; every method that found a queue unserved
 select q.id, case when q.leaving then 0 else q.layout end, q.policy, q.bounded, q.keyed,
        coalesce((select t.pending + t.scheduled + t.waiting from jobs.count_total t where t.queue = q.id), 0)

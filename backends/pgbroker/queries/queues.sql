@@ -32,7 +32,7 @@ cross join lateral (
     (select (@from::bigint[])[13 * k - 12:13 * k] from generate_subscripts(@known::text[], 1) k where (@known::text[])[k] = q.name limit 1),
     array_fill(-9223372036854775807, array[13])) as at offset 0) f
 cross join lateral (
-  -- Of jobs with a key this finds the one that became pending first, not the one whose turn is next.
+  -- Among jobs with a key, this finds the job that became pending first, not the job whose turn is next.
   select array_agg(case when k.seq < j.seq or j.seq is null then k.seq else j.seq end order by l.lane) as seqs,
          array_agg(case when k.seq < j.seq or j.seq is null then k.created_at else j.created_at end order by l.lane) as created
   from generate_series(2, 9) as l(lane) left join lateral (

@@ -1,4 +1,4 @@
--- queues_workers.sql: describe the workers that are alive in queues, and count the leases of those whose count is not known.
+-- queues_workers.sql: describe the workers that are alive in queues, and count their leases if the count is not known.
 -- Params: @queues names|null for all, @known numbers of workers that are not counted
 -- Returns: one row per queue and worker, by ID: queue, ID, until when its leases hold, broker.AppendWorkerInfo, its number,
 --   leases|null, how long the statement has taken up to there, µs

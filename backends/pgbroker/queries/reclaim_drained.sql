@@ -7,7 +7,7 @@ with ended as materialized (
   from jobs.worker w
   where w.queue = any (array(select id from jobs.queue where name = any (@queues::text[]))) and not w.drained and w.ended_at is not null
 ), noted as (
-  -- A later call records those that are locked.
+  -- Leave locked workers to a later call.
   update jobs.worker set drained = true where num = any (array(
     select num from jobs.worker where num = any (array(select num from ended where not holds)) for no key update skip locked))
 )

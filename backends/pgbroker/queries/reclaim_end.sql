@@ -1,5 +1,5 @@
--- reclaim_end.sql: end the workers of queues whose leases ran out, for a worker that is alive and whose own have not.
--- A worker with a claim under way is left to the next call.
+-- reclaim_end.sql: end the workers in queues whose leases ran out. The calling worker must be alive there, with leases that have
+-- not run out. A worker with a claim under way is left to the next call.
 -- Params: @now µs|null, @worker calling worker, @queues
 -- Returns: one row per queue where the caller may reclaim: queue, now, whether a worker was left there
 -- Called by: (*Broker).Reclaim, in one transaction before reclaim.sql
@@ -12,7 +12,7 @@ with clock as materialized (
     select num from jobs.worker where queue = q.id and id = @worker and ended_at is null
       and (select until from jobs.pulse p where p.num = pulse) > clock.now limit 1 for key share) w
 ), lapsed as materialized (
-  -- The lock keeps a renewal away: it finds the pulse later, or not intact.
+  -- The lock makes a concurrent renewal wait. If this call ends the worker, the renewal then finds that the pulse is not intact.
   select p.num from jobs.pulse p
   cross join lateral (select from jobs.worker w
     where w.pulse = p.num and w.ended_at is null and w.queue = any (array(select queue from caller)) limit 1) followed
@@ -28,4 +28,5 @@ with clock as materialized (
 ), apart as (
   update jobs.pulse set intact = false where num = any (array(select pulse from silent)) and intact
 )
-select name, (select now from clock), exists (select from silent s where s.queue = c.queue and s.num <> all (array(select num from taken))) from caller c
+select name, (select now from clock),
+  exists (select from silent s where s.queue = c.queue and s.num <> all (array(select num from taken))) from caller c

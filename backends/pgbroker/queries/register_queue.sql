@@ -1,4 +1,4 @@
--- register_queue.sql: register queues, and keep those that are being removed.
+-- register_queue.sql: register queues, and stop the removal of queues that are being removed.
 -- Params: @queues names, sorted
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, (*Broker).Renew, (*Broker).Policy

@@ -1,5 +1,5 @@
--- remove_queue.sql: mark a queue without jobs and live workers as leaving, or remove a marked one that still has none.
--- Params: @now µs|null, @queue, @remove whether to remove it: all transactions that write know that it is leaving
+-- remove_queue.sql: mark a queue without jobs and live workers as leaving, or remove a marked queue that still has none.
+-- Params: @now µs|null, @queue, @remove whether to remove it: only when all transactions that write know that it is leaving
 -- Returns: one row: layout, 0 when there is no such queue, whether it is leaving now, or gone
 -- Called by: (*Broker).Operate
 with clock as materialized (

@@ -1,6 +1,6 @@
 -- remove_queue_writers.sql: list the transactions that may be writing to a queue without knowing that it is leaving.
--- A statement locks its tables before it reads queues, and the transaction keeps the locks: so each of them has one now,
--- or is over. Reading pg_locks blocks nobody, and every role may do so.
+-- A statement locks its tables before it reads queues, and its transaction keeps the locks. So each such transaction has a lock
+-- now, or has ended. Reading pg_locks blocks no other transaction, and every role may do it.
 -- Params: @writers those to check|null for all
 -- Returns: one row: the virtual IDs of those transactions
 -- Called by: (*Broker).Operate

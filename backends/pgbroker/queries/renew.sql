@@ -1,4 +1,4 @@
--- renew.sql: extend all leases of a worker in queues where it is alive, which follow a new pulse from now on.
+-- renew.sql: extend all leases of a worker in queues where it is alive. The worker follows a new pulse there from now on.
 -- Params: @now µs|null, @worker, @queues, @lease µs, @info broker.AppendWorkerInfo|null
 -- Returns: one row: now, number of the pulse|null when another renewal of the worker is under way, in how many queues it is alive
 -- Called by: (*Broker).Renew, in one transaction after renew_apart.sql

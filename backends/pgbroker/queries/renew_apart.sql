@@ -1,5 +1,5 @@
 -- renew_apart.sql: mark the pulse of a worker as not intact, so that no renewal relies on it. A transaction that changes which
--- queues follow it, or whether the worker is alive there, begins with this: the lock lets only one of them run at a time.
+-- queues follow the pulse, or whether the worker is alive there, begins with this: the lock lets only one such transaction run.
 -- Params: @worker
 -- Returns: nothing
 -- Called by: (*Broker).Renew, (*Broker).Retire, in one transaction before the change

@@ -1,5 +1,5 @@
--- renew_lapse.sql: say when the next leases run out, of whichever worker. Those of an ended worker that still holds jobs
--- have run out.
+-- renew_lapse.sql: read when the next leases run out, of any worker. If an ended worker still holds jobs, its leases have already
+-- run out.
 -- Params: @now µs|null, @queues of the worker, @searched µs, up to when a Reclaim has found all that ran out there
 -- Returns: one row: µs|null
 -- Called by: (*Broker).Renew

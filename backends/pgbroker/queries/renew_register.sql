@@ -1,4 +1,4 @@
--- renew_register.sql: register a worker in queues, or renew it where it is alive. They follow a new pulse from now on.
+-- renew_register.sql: register a worker in queues, or renew it where it is alive. It follows a new pulse there from now on.
 -- Params: @now µs|null, @worker, @queues, @lease µs, @info broker.AppendWorkerInfo
 -- Returns: one row: now, number of the pulse|null when another renewal of the worker is under way, in how many queues it is alive
 -- Called by: (*Broker).Renew, in one transaction after renew_apart.sql

@@ -1,6 +1,6 @@
--- restore.sql: store jobs of one queue from another store, whose IDs are free in job, and whose unique keys were taken. Those that
--- ended are in job, too, until restore_end.sql moves them, which locks their IDs. They are stored in the order of their IDs, as in
--- enqueue.sql.
+-- restore.sql: store jobs of one queue from another store, if their IDs are free in job and their unique keys were taken. Jobs that have
+-- ended are also stored in job, which locks their IDs, until restore_end.sql moves them. The jobs are stored in the order of their IDs, as
+-- in enqueue.sql.
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @states, @lanes, @bodies, @run_at run times
 --   µs|null, @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @take those of them to take|null, @token
 --   of the keys that were taken|null, @epochs in the other store, @created creation times µs, @deliveries, @failures, @crashes,
@@ -8,7 +8,7 @@
 -- Returns: one row: now, whether the queue is served, the IDs stored, the IDs of jobs whose unique keys were not taken
 -- Called by: (*Broker).Enqueue, in one transaction before restore_look.sql
 with clock as materialized (
-  -- The scan floor relies on the transaction getting its ID before any seq.
+  -- The transaction must get its ID before it takes a seq: the scan floor needs that.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (

@@ -1,5 +1,5 @@
--- restore_end.sql: remove jobs again whose IDs have a record in another table, and move those that had ended to where they belong: to
--- dead, to history, or nowhere when their retention is over.
+-- restore_end.sql: remove the new jobs whose IDs have a record in another table. Move jobs that had ended to dead or to history, or
+-- delete them if their retention is over.
 -- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
 --   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed
 -- Returns: one row, which is ignored

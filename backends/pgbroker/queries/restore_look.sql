@@ -1,7 +1,7 @@
--- restore_look.sql: list the IDs of jobs from another store that are refused because they have a record here. A job that left this
--- store may come back with a later epoch.
+-- restore_look.sql: list the IDs of jobs from another store that must be refused because they have a record here. A job that was moved
+-- to another store may come back with a higher epoch.
 -- Params: @now µs|null, @queue, @ids, @epochs in the other store, @stored those that this transaction stored|null
--- Returns: one row per such ID: ID, what held says of the job|null
+-- Returns: one row per such ID: ID, column held of the job|null
 -- Called by: (*Broker).Enqueue, in one transaction after restore.sql, with a later snapshot, which shows jobs that ended
 --   while that waited for their IDs; and for jobs that a full queue refuses
 with clock as materialized (

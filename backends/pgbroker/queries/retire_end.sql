@@ -1,5 +1,5 @@
 -- retire_end.sql: end a worker's ID in queues.
--- The lock is stronger than the update needs: it waits for claims of the worker that are under way.
+-- The lock is stronger than the update needs, so that it waits for claims of the worker that are under way.
 -- Params: @now µs|null, @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Retire, in one transaction between retire_meet.sql and retire_held.sql

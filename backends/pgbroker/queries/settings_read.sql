@@ -1,4 +1,4 @@
--- settings_read.sql: read the settings that settings.sql changes, as they are.
+-- settings_read.sql: read the settings that settings.sql changes, to restore them later.
 -- Params: none
 -- Returns: one row: their values, and the isolation of the transaction
 -- Called by: Enqueue in a caller's transaction, (*Broker).CompleteTx, before settings.sql

@@ -1,8 +1,8 @@
 -- settle.sql: end leases of one worker in one queue, each with its outcome.
--- The lease is (queue, ID, epoch, worker). The test of the worker is written so that a plan cannot search index job_lease,
--- which it would otherwise do with unlucky statistics. A job that was asked to cancel and would not end gets state 7
--- here, whenever the request to cancel was committed; cancelled.sql then moves it. A setting of the transaction says how many there
--- are. State 3 marks an item that only keeps: the lease stays, with another tail.
+-- The lease is (queue, ID, epoch, worker). The test of the worker is written so that no plan can search index job_lease, which
+-- PostgreSQL would otherwise do with some statistics. A job that was asked to cancel and whose outcome does not end it gets state 7
+-- here, no matter when the request to cancel was committed; cancelled.sql then moves it. A setting of the transaction says how many
+-- such jobs there are. State 3 marks an item that only keeps: the lease stays, with another tail.
 -- Params: @now µs|null, @queue, @worker, @number of the request|null for none, @ids, @epochs, @states to go to, @delays µs, @fronts
 --   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @charges (1 for a failure, 2 a crash, 4
 --   if the job runs again after it, 8 if it expired), @waited and @ran µs, 0 for what does not count, @self|null and
@@ -31,8 +31,8 @@ with clock as materialized (
     with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, charge, waited, ran, ord)
   where exists (select from holder) and not exists (select from last where number >= @number)
 ), held as materialized (
-  -- In the order of their IDs, as in every other transaction that waits for several jobs: each of the two writes below
-  -- would lock them in an order of its own.
+  -- Lock the jobs in the order of their IDs, as every other transaction does that waits for several jobs. The two writes below would
+  -- each lock them in another order.
   select id from jobs.job
   where queue = (select id from place) and id = any (array(select id from item)) and worker is not distinct from (select num from holder)
   order by id for update
@@ -45,7 +45,7 @@ with clock as materialized (
     n.charge, n.waited, n.ran,
     case when n.state = 6 or coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), turn as materialized (
-  -- Of those that one request puts to the front, the first is claimed first.
+  -- If a request puts several jobs to the front, the first of them is claimed first.
   select o.*, case when o.state = 1 then nextval('jobs.job_seq') end as seq
   from (select item.* from clock cross join item where state < 5 order by ahead, case when ahead then -ord else ord end) o
 ), back as (
@@ -72,7 +72,7 @@ with clock as materialized (
          clock.now, e.created_at, e.epoch, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.state, e.given, e.id, e.key, nullif(e.tail, ''), e.body
   from clock, place, ended e
-  -- Partitions are for whole days, in real time, and for queues that need not count what they keep.
+  -- Partitions are only for retentions of a day or more, in real time, and for queues without a limit of kept records.
   cross join lateral (
     select case when e.keep >= 86400000000 and @now::bigint is null and place.keep_completed_count = 0
       then ((clock.now + e.keep) / 86400000000)::int end as day) d
@@ -84,7 +84,7 @@ with clock as materialized (
          nullif(e.snoozes, 0), e.lane / 2 * 2 + 1, e.given,
          case when place.ordered = 1 then e.head end, e.id, e.key, e.unique_key, nullif(e.tail, ''), e.body
   from clock, place, ended e where e.state = 6
-  -- A dead job of this ID was stored by a repeat of the enqueue: it lived and died before the store carried out the first sending.
+  -- If a dead job has this ID, a repeated sending of the enqueue stored it, and it died before the store applied the first sending.
   on conflict (id, queue) do nothing
   returning 1
 ), remembered as (

@@ -1,4 +1,4 @@
--- settle_done.sql: do what settle.sql does, in half the time, for requests whose outcomes all complete or cancel, as most do.
+-- settle_done.sql: do what settle.sql does, in half the time, for requests whose outcomes are all complete or cancel. Most are.
 -- Params: @now µs|null, @queue, @worker, @number of the request, @ids, @epochs, @states to go to, @deliveries, @failures, @crashes,
 --   @snoozes, @tails, @waited and @ran µs, 0 for what does not count, @times over all items: how many have waited, how long, how many
 --   have run, how long
@@ -32,10 +32,10 @@ with place as materialized (
          p.now, e.created_at, e.epoch, p.id, h.deliveries, nullif(h.failures, 0), nullif(h.crashes, 0),
          nullif(h.snoozes, 0), e.state, e.given, e.id, e.key, nullif(h.tail, ''), e.body
   from place p cross join ended e
-  -- Only for jobs that leave a record: most leave none, and then these columns are not read.
+  -- Only for jobs that leave a record. Most leave none, and then these columns are not read.
   join unnest(@deliveries::int[], @failures::int[], @crashes::int[], @snoozes::int[], @tails::bytea[])
     with ordinality as h(deliveries, failures, crashes, snoozes, tail, ord) on h.ord = e.ord
-  -- Partitions are for whole days, in real time, and for queues that need not count what they keep.
+  -- Partitions are only for retentions of a day or more, in real time, and for queues without a limit of kept records.
   cross join lateral (
     select case when e.keep >= 86400000000 and @now::bigint is null and p.keep_completed_count = 0
       then ((p.now + e.keep) / 86400000000)::int end as day) d
@@ -59,7 +59,7 @@ with place as materialized (
                count(*) filter (where state = 7 and keep > 0) as cancelled, count(*) filter (where state = 5) as done,
                count(*) filter (where state = 7) as dropped from ended) e
   cross join lateral (
-    -- Items that were not applied do not count: if there are any, the others are added up.
+    -- Items that were not applied must not count. If there are any, add up the others.
     select case when e.n = cardinality(@ids::text[]) then @times::bigint[] else (
       select array[count(*) filter (where i.waited > 0), least(sum(i.waited), 4e18)::bigint, count(*) filter (where i.ran > 0),
                    least(sum(i.ran), 4e18)::bigint]

@@ -1,4 +1,4 @@
--- settle_verdicts.sql: read the verdicts stored under a number, after a repeat overtook its first sending.
+-- settle_verdicts.sql: read the verdicts stored under a number, if another sending of the same request was applied first.
 -- Params: @queue, @worker, @number
 -- Returns: at most one row: verdicts
 -- Called by: (*Broker).Settle

@@ -1,5 +1,5 @@
--- tell.sql: publish events to watchers: to those that listen, and to those that poll.
--- Params: @channel, @queue, @payloads, @always whether to publish even if nobody is known to watch
+-- tell.sql: publish events to watchers that listen, and to watchers that poll.
+-- Params: @channel, @queue, @payloads, @always whether to publish even if no watcher is known
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire and (*Broker).Operate, after their transaction
 with clock as materialized (

@@ -1,6 +1,6 @@
--- waiter_enter.sql: record that a claim of this process waits for queues, so that others wake it.
+-- waiter_enter.sql: record that a claim of this process waits for queues, so that other processes wake it.
 -- Params: @queues, @self its listener, @most how many are counted at most
--- Returns: one row: how many other processes wait for the queue for which the fewest do
+-- Returns: one row: how many other processes wait for the queue with the fewest waiting processes
 -- Called by: (*Broker).enterWaiters
 with place as materialized (
   select id from jobs.queue where name = any (@queues::text[])

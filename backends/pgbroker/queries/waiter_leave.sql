@@ -1,4 +1,4 @@
--- waiter_leave.sql: remove a listener from the processes that wait, or all that died: nobody holds the locks of their numbers.
+-- waiter_leave.sql: remove a listener from the waiting processes, or all listeners that died, whose numbers are no longer locked.
 -- Params: @self the listener, 0 for those that died
 -- Returns: nothing
 -- Called by: (*Broker).Close and (*Broker).Prune

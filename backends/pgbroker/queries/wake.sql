@@ -1,5 +1,5 @@
--- wake.sql: wake a claim that waits for a queue, in another process. With @busy others no longer
--- wake this process for the queue, if there is another one: none of its claims waits.
+-- wake.sql: wake a claim that waits for a queue, in another process. With @busy, no claim of this process waits: if there is
+-- another process, others no longer wake this one for the queue.
 -- Params: @queue, @self as in parts/notified.sql, @payload of the notification, @busy
 -- Returns: whether there is another process
 -- Called by: (*Broker).notify

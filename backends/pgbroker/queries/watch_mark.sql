@@ -1,4 +1,4 @@
--- watch_mark.sql: mark queues as watched for a while, so that settles publish events; register them.
+-- watch_mark.sql: mark queues as watched for a while, so that settles publish events; register the queues if necessary.
 -- Params: @queues names, @span for how long µs, @polls whether the watcher polls
 -- Returns: nothing
 -- Called by: (*Broker).Watch

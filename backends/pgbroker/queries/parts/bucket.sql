@@ -1,4 +1,4 @@
--- bucket.sql: broker.Bucket.Free for b, which has at, used, jobs, per, burst and now. Without a rate there is no row.
+-- bucket.sql: computes broker.Bucket.Free for b, which has at, used, jobs, per, burst and now. Without a rate it returns no row.
 -- Params: none
 select case when v.full_again then b.now else v.at end as at, case when v.full_again then -b.burst - 1 else v.used end as used,
        case when v.full_again then b.burst + 1 when v.free > 0 then v.free else 0 end as free,

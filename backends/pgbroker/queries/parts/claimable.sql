@@ -1,5 +1,5 @@
--- claimable.sql: the shares that a claim may take from: their queues are served and not paused, and the worker is alive in them.
--- Queues with keys or limits are left to flow_take.sql, and the shares behind such a queue wait until it has been served.
+-- claimable.sql: the shares from which a claim may take: their queues are served and not paused, and the worker is alive in them.
+-- It leaves out queues with keys or limits, which other statements serve, and all shares after such a queue, which come after it.
 -- Params: @worker, @queues each once, @limits of each
 share as materialized (
   select ord, most, queue, worker, priority_round

@@ -1,13 +1,14 @@
--- flow_keys.sql: the jobs that flow_take.sql and flow_rounds.sql may lease: those of the keys that flow_lock.sql locked, by their passes,
--- and all jobs without a key, as if they had one key. Each job raises the pass of its key, by less the more weight the key has.
+-- flow_keys.sql: the jobs that flow_take.sql and flow_rounds.sql may lease, by the passes of their keys: the jobs of the keys that
+-- flow_lock.sql locked, and all jobs without a key, as if they had the same key. Each job raises the pass of its key; the higher the
+-- weight of the key, the less.
 -- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @passes of the jobs without a key, by priority
 share as materialized (
-  -- What flow_lock.sql decided stays, even if the queue has changed since: the keys that it locked must get their turns.
+  -- Use what flow_lock.sql decided, even if the queue has changed since: the keys that it locked must get their new passes.
   select 1 as ord, q.id as queue, split_part(s.share, ':', 2)::bigint as worker, q.priority_round, q.changed, q.ordered, q.orders,
          q.key_max_active, q.policy, split_part(s.share, ':', 3)::int as most,
          coalesce((q.policy->>'key_rate')::bigint, 0) as key_rate, coalesce((q.policy->>'key_rate_per')::bigint, 0) as key_rate_per,
          coalesce((q.policy->>'key_rate_burst')::bigint, 0) as key_rate_burst,
-         -- Read when all that it counts is locked: by flow_room.sql, for which other claims of a queue with limits wait, or here.
+         -- The time must be read when everything that is counted is locked: in flow_room.sql if the queue has limits, otherwise here.
          coalesce(@now::bigint, case when split_part(s.room, ':', 1) = q.id::text then split_part(s.room, ':', 3)::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
   from (select current_setting('jobs_claim.share', true) as share, current_setting('jobs_claim.room', true) as room offset 0) s
@@ -17,7 +18,7 @@ share as materialized (
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
 ), floor as materialized (
-  -- A key that had no turns, or none lately, begins behind one turn of each other key.
+  -- A key without a pass gets its first turn after one turn of each other key.
   select array[
     coalesce((select pass[1] from jobs.key where queue = s.queue and pass[1] is not null order by pass[1], name limit 1), 0),
     coalesce((select pass[2] from jobs.key where queue = s.queue and pass[2] is not null order by pass[2], name limit 1), 0),
@@ -30,7 +31,7 @@ share as materialized (
           order by j.lane desc, j.seq desc limit 1) as lane
   from share s
 ), ruled as (
-  -- The locked keys, and the limits that hold for them.
+  -- The locked keys, and the limits that apply to them.
   select k.ctid as at_row, k.name, k.pass, k.at, k.used, k.policy is not null as owns,
          coalesce((k.policy->>'paused')::int, 0) > 0 as paused, coalesce(nullif((k.policy->>'weight')::bigint, 0), 1) as weight,
          case when s.ordered > 0 then 1
@@ -52,7 +53,7 @@ share as materialized (
            case when k.max_active > 0 then (
              select count(*) from (
                select from jobs.job j where j.queue = s.queue and j.state = 3 and j.key = k.name limit k.max_active) o) end as active,
-           -- A pending head is the only job of its key that may start. Any other head, '', lets none start.
+           -- A pending head is the only job of its key that may start. If the head is in another state, first is '' and no job may start.
            case when s.ordered > 0 then (
              select case when bool_and(o.state = 1) then min(o.id) when count(*) > 0 then '' end from (
                (select id, state from jobs.job j
@@ -66,13 +67,13 @@ share as materialized (
     select k.at, k.used, k.jobs, k.per, k.burst, s.now) b on k.jobs > 0
   left join lateral ({{bucket}}) f on k.jobs > 0
 ), bound as materialized (
-  -- Twice the fair share of a key is enough to read: if other keys have too few jobs, a further look takes more of it.
+  -- Read at most twice the fair share of a key. If other keys have too few jobs, the claim looks again and takes more jobs of this key.
   select f.*, row_number() over () as ord, 1000000 / f.weight as stride,
          least(f.free, (select most from share),
                2 * ceil((select most from share) * f.weight / sum(f.weight) over ())::bigint)::bigint as usable
   from freed f
 ), candidate as materialized (
-  -- In order, and of each key one job more than it may get: that tells whether it has more.
+  -- In order. Read one job more of each key than it may get, to see whether it has more.
   select c.*, row_number() over (partition by c.ord order by c.priority, c.lane, c.seq) as n,
          row_number() over (partition by c.ord, c.priority order by c.lane, c.seq) as nth
   from (
@@ -92,7 +93,7 @@ share as materialized (
       where j.queue = s.queue and j.id = k.head and j.state = 1 limit 1) j -- without the limit a plan would read the whole queue
     where k.head is not null) c
 ), entry as materialized (
-  -- Keys that begin in one claim do so in the order in which their jobs came.
+  -- New keys of the same claim get their first turns in the order in which their jobs came.
   select ord, max(r) filter (where priority = 1) as r1, max(r) filter (where priority = 2) as r2, max(r) filter (where priority = 3) as r3,
     max(r) filter (where priority = 4) as r4
   from (select ord, priority, row_number() over (partition by priority order by seq) - count(*) over (partition by priority) as r
@@ -119,7 +120,7 @@ share as materialized (
           select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
           where {{pending}}
           order by j.seq limit s.most for update skip locked) j
-        -- Only as many as go within the limit: no other job is locked.
+        -- Lock only as many jobs as are within the limit.
         limit case when exists (
             select from generate_series(2 * p.priority, 2 * p.priority + 1) as n(lane) cross join lateral (
               select from jobs.job j where {{pending}} limit 1) j)

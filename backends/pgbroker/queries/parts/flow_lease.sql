@@ -1,8 +1,8 @@
--- flow_lease.sql: leases the jobs that were picked for a queue with keys. Keys that may start no more jobs are blocked, keys without
--- pending jobs are removed, and the others get the pass of their next turn.
+-- flow_lease.sql: leases the jobs that were picked in a queue with keys. It blocks keys that may start no more jobs, removes keys without
+-- pending jobs, and gives the other keys the pass of their next turn.
 -- Params: @bytes at which the answers end
 got as materialized (
-  -- Without jobs that an operation has locked.
+  -- Leave out jobs that an operation has locked.
   select ctid as place from jobs.job
   where ctid = any (array(select place from picked where name is not null and before < @bytes)) and state = 1 for update skip locked
 ), full_keys as materialized (
@@ -37,7 +37,7 @@ got as materialized (
          count(*) filter (where priority = 2) as n2, count(*) filter (where priority = 3) as n3, count(*) filter (where priority = 4) as n4
   from candidate group by ord
 ), rest as materialized (
-  -- What each key got, and which of its priorities have more jobs: some that were read and not leased, or some behind these.
+  -- What each key got, and which of its priorities have more jobs: jobs that were read and not leased, or later ones.
   select k.*, array[
            coalesce(k.s1 > k.n1, false) or k.behind < 4 and exists (
              select from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name

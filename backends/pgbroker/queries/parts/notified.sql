@@ -1,6 +1,6 @@
--- notified.sql: notifies one process in which a claim waits for a queue, if there is one: a random one, but neither this process nor
--- one that died, whose listener no longer holds the lock of its number. In a transaction of the caller's, if none waits, it notifies
--- number 0, which all processes listen to: a claim may begin to wait before the commit.
+-- notified.sql: notifies one process with a claim that waits for a queue, if there is one. It picks a process at random, but not this
+-- one, and not one that died: the listener of a dead process no longer holds the lock on its number. If no process waits in a
+-- transaction of the caller, it notifies number 0, to which all processes listen: a claim may begin to wait before the commit.
 -- Params: @queue, @self this process's listener, 0 for none, -1 in a transaction of the caller's, @payload
 select pg_notify('jobs.' || w.listener, @payload)::text
 from (

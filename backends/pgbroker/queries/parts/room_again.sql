@@ -1,4 +1,4 @@
--- room_again.sql: reads when the rate of queue q has room again; no row if it has room now, or there is no rate.
+-- room_again.sql: reads when the rate of queue q allows a start again; no row if it allows one now, or if there is no rate.
 -- Params: @now µs|null
 select f.next
   from (select at, used from jobs.limiter where queue = q.id and q.rate > 0 limit 1) l

@@ -12,8 +12,8 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "jobs", "heads", "ready", "spans", "line", "scheduled", "retry", "lost", "dead", "causes", "suppressed", "completed",
-		"cancelled",
+	Queue: []string{"record", "jobs", "heads", "ready", "spans", "line", "scheduled", "retry", "lost", "dead", "causes", "suppressed",
+		"completed", "cancelled",
 		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "ended keys", "lapses",
 		"slots", "key heads", "policies", "blocked",
 		"sizes", "twins", "voids", "total"},

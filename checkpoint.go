@@ -32,11 +32,11 @@ func (j *Job) Checkpoint() []byte { return j.keeper().Kept().Checkpoint }
 // share. Call it after work that is too expensive to repeat. An empty p removes
 // the checkpoint.
 //
-// If p is too large (MaxCheckpoint), the error is ErrTooLarge and nothing changed.
+// If p is too large (MaxCheckpoint), the error is ErrTooLarge and nothing changes.
 // ErrLeaseLost means that another server has the job, or may have it: the handler
 // should return. If ctx ends first, the error is its cause, and p may or may not be
-// stored yet; it is stored when the handler returns an error that makes the job run
-// again.
+// stored yet. It is stored at the latest when the handler returns an error that makes
+// the job run again.
 //
 // Several goroutines may call it; the last call counts.
 func (j *Job) SetCheckpoint(ctx context.Context, p []byte) error {
@@ -112,7 +112,7 @@ func Step[T any](ctx context.Context, job *Job, name string, fn func(ctx context
 	steps := run.Kept().Steps
 	if i := slices.IndexFunc(steps, func(s broker.DoneStep) bool { return s.Name == name }); i >= 0 {
 		if err := JSON.Decode(steps[i].Result, &result); err != nil {
-			return fail(fmt.Errorf("the stored result does not fit %T: %w; rename the step to run it anew", result, err))
+			return fail(fmt.Errorf("the stored result does not fit %T: %w; rename the step to run it again", result, err))
 		}
 		return result, nil
 	}

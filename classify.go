@@ -59,7 +59,7 @@ type classified struct {
 func (e *classified) Error() string { return e.err.Error() }
 func (e *classified) Unwrap() error { return e.err }
 
-// carriedBy returns what err was Classified as, if it was.
+// carriedBy returns the classification that Classified gave err, if any.
 func carriedBy(err error) (c Classification, ok bool) {
 	if carried, ok := errors.AsType[*classified](err); ok {
 		return carried.class, true
@@ -67,7 +67,7 @@ func carriedBy(err error) (c Classification, ok bool) {
 	return c, false
 }
 
-// orClass returns c with a class where it has none.
+// orClass returns c, with this class if c has none.
 func (c Classification) orClass(class string) Classification {
 	if c.Class == "" {
 		c.Class = class
@@ -83,7 +83,7 @@ func (c Classification) verdict(err error) error {
 	return err
 }
 
-// classOf returns the class of an error that nobody classified.
+// classOf returns the class that the server itself gives an error.
 func classOf(err, cause error) string {
 	switch {
 	case isA[*PanicError](err):
@@ -108,7 +108,7 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// ruling is what an error and the end of its context mean for a job.
+// ruling is what a handler's error, and the cause that ended its context, mean for the job.
 type ruling uint8
 
 const (
@@ -122,8 +122,9 @@ const (
 	rulingRelease
 )
 
-// judge returns the ruling on err, with the delay that err sets. Decisions of an
-// operator or the handler come before what ended the context.
+// judge returns the ruling on err, with the delay that err sets. A cancellation,
+// SkipRetry, Snooze and an unknown type count even if the context has ended. A
+// passed deadline comes before RetryAfter.
 func judge(err, cause error) (ruling, time.Duration) {
 	if errors.Is(cause, ErrCancelled) || isA[*cancelled](err) {
 		return rulingCancel, 0
@@ -166,7 +167,7 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 		}
 		class = given.orClass(class.Class)
 		if errors.Is(err, ErrLeaseLost) {
-			r.InTx = false // without the lease, no transaction of this run completes the job
+			r.InTx = false // without the lease, no transaction of this run can complete the job
 		}
 		outcome = s.outcome(r, job, err, cause, class)
 	})
@@ -236,7 +237,7 @@ func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
 
 const maxLoggedError = 1 << 10 // bytes of an error's text in the log
 
-// logged cuts an error's text off for the log.
+// logged shortens an error's text for the log.
 func logged(message string) string {
 	if len(message) > maxLoggedError {
 		return strings.ToValidUTF8(message[:maxLoggedError], "") + "…"
@@ -244,8 +245,8 @@ func logged(message string) string {
 	return message
 }
 
-// logFailure logs that a run failed, and when the next one is: once in a while for
-// each type, because every job may fail, or always if level Debug is enabled.
+// logFailure logs that a run failed, and when the next one is. For each type it logs
+// one failure in ten seconds, because every job may fail. At level Debug it logs all.
 func (s *Server) logFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
 	if r.InTx {
 		return // the transaction may have completed the job
@@ -281,8 +282,8 @@ const (
 )
 
 // putOff snoozes a job that another program may be able to run, until the limit has
-// passed. The first snooze leaves an entry in the error history, whose time later
-// ones count from.
+// passed. The first snooze leaves an entry in the error history. Later snoozes count
+// the limit from the time of this entry.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
 	j := job.record
 	since := f.At
@@ -327,7 +328,7 @@ func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) b
 	return f
 }
 
-// clip cuts a label off at the maximum length of a name.
+// clip shortens a code or a class to the maximum length of a name.
 func clip(s string) string {
 	if len(s) > broker.MaxNameLen {
 		return s[:broker.MaxNameLen]

@@ -32,9 +32,10 @@ type ClientConfig struct {
 	// CallTimeout limits each call to the broker. Zero or less means 5 seconds.
 	CallTimeout time.Duration
 	// Retries is how often a call is repeated if the store was unavailable or
-	// its answer was lost, after about 0.1 s, 0.4 s and so on, while the
-	// caller's context lasts. No repetition starts later than CallTimeout after
-	// the first attempt. Zero means 2, a negative number none.
+	// its answer was lost. The pauses are about 0.1 s, 0.4 s and so on. No
+	// repetition starts after the caller's context has ended, or later than
+	// CallTimeout after the first attempt. Zero means 2, a negative number none;
+	// the maximum is 10.
 	Retries int
 }
 
@@ -78,7 +79,7 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 // In returns a client that enqueues in the transaction e, with the defaults and
 // the middleware of c. Its calls are neither grouped nor repeated, because a
 // failed statement ends the transaction. A JobInfo is valid only if the
-// transaction commits. Closing the new client does nothing: it ends with c.
+// transaction commits. Closing the new client does nothing: Close of c ends both.
 func (c *Client) In(e broker.Producer) *Client {
 	if c == nil {
 		return nil
@@ -109,20 +110,21 @@ func (c *Client) Broker() broker.Broker {
 //     error: nothing was stored, and the info is nil.
 //
 // Enqueue repeats a call that failed in the store; see ClientConfig.Retries. A
-// repetition after a lost answer does not store the job twice, with one
+// repetition after a lost answer does not store the job twice. There is one
 // exception: if the job was completed meanwhile and left no record, it is
 // stored and runs once more.
 //
-// If another call is in flight, this one shares the next call to the broker
-// with all that arrive meanwhile. It returns when ctx ends; the others go on.
-// If the store hangs, Enqueue gives up after three times CallTimeout at most.
+// If a call to the broker is in flight, the job goes with the next one, together
+// with all jobs that arrive meanwhile. Enqueue returns when ctx ends; the calls of
+// others go on. If the store hangs, Enqueue gives up after three times CallTimeout
+// at most.
 func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobInfo, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	defer c.gate.leave()
 	one := singles.Get().(*single)
-	if len(c.cfg.Middleware) == 0 && (task == nil || task.chain == nil) { // otherwise middleware may have kept it
+	if len(c.cfg.Middleware) == 0 && (task == nil || task.chain == nil) { // middleware may have kept a reference to it
 		defer one.free()
 	}
 	o := &one.Outgoing
@@ -139,7 +141,7 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	return &info, o.Err
 }
 
-// single is the job of one Enqueue, reused by later ones.
+// single holds the job of one call of Enqueue. Later calls reuse it.
 type single struct {
 	Outgoing
 	batch [1]*Outgoing
@@ -249,8 +251,8 @@ type gate struct {
 	mu      sync.Mutex
 	inside  int
 	closed  bool
-	closing chan struct{} // closed when the gate is
-	empty   chan struct{} // closed when, after that, no call is under way
+	closing chan struct{} // closed when the gate is closed
+	empty   chan struct{} // closed when the gate is closed and no call is under way
 }
 
 func newGate() *gate {

@@ -35,16 +35,16 @@ type Config struct {
 	QueueConcurrency map[string]int
 
 	// TypeConcurrency limits how many jobs of a type this server handles at
-	// once, by type or by a pattern as in a ServeMux: a type counts under its own
-	// entry if there is one, otherwise under the longest pattern that matches. So
-	// "report:*": 2 means two jobs in all, whatever their types. Types that no
-	// entry matches can use every slot.
+	// once. Its keys are types, or patterns as in a ServeMux. A type counts under
+	// its own entry if there is one, otherwise under the longest pattern that
+	// matches. So "report:*": 2 means two jobs in all, whatever their types. Types
+	// that no entry matches can use every slot.
 	//
 	// Jobs of a type at its limit wait in the server, without a slot and without
 	// a charge, while other jobs of the queue run. A server holds up to
 	// Concurrency such jobs of a queue; when it holds that many, it claims no
 	// more of that queue until one of them starts. With such limits no claim asks
-	// for more than Concurrency jobs of a queue, which bounds Prefetch.
+	// for more than Concurrency jobs of a queue, so Prefetch has less effect.
 	TypeConcurrency map[string]int
 
 	// Labels are what this server has and others may lack, "gpu" for example, at
@@ -70,9 +70,9 @@ type Config struct {
 	// more. Zero means 15 s; the minimum is 100 ms.
 	//
 	// In a store that ends with this process (broker.Limits.InProcess,
-	// membroker) zero means 24 h, and heartbeats come every third of Lease alone.
-	// So an idle server sleeps: a month in a testing/synctest bubble takes no
-	// time. A test in which a server dies sets Lease for all servers.
+	// membroker) zero means 24 h, and the limit of 5 s does not apply. So an idle
+	// server sleeps: a month in a testing/synctest bubble takes no time. A test in
+	// which a server dies must set Lease for all servers.
 	Lease time.Duration
 
 	// Timeout limits one run of a job that has no timeout of its own: its
@@ -80,10 +80,10 @@ type Config struct {
 	Timeout time.Duration
 
 	// Prefetch limits how many jobs are claimed before a slot is free for them.
-	// A server prefetches only while handlers finish within about a round trip to
-	// the store, at most 20 ms of work, and never from queues in QueueConcurrency.
-	// Jobs that have no slot after 50 ms are released. Zero means 1000, which is
-	// the maximum. NoPrefetch switches prefetching off.
+	// A server prefetches only while handlers are about as quick as a round trip to
+	// the store: as many jobs as start within 20 ms, and none from queues in
+	// QueueConcurrency. Jobs that have no slot after 50 ms are released. Zero means
+	// 1000, which is the maximum. NoPrefetch switches prefetching off.
 	Prefetch int
 
 	// RetryPolicy computes the delay before the next run of a job that failed.
@@ -115,10 +115,10 @@ type Config struct {
 	// be its last, it runs alone.
 	CrashBudget int
 
-	// UnknownTypeLimit is how long a job is snoozed, without a charge and with
-	// growing delays, if the handler does not know its type or if a newer version
-	// of this module wrote it. After that the job is dead. Zero means 24 hours;
-	// with a negative value the job is dead at once.
+	// UnknownTypeLimit is how long a job is snoozed if the handler does not know
+	// its type, or if a newer version of this module wrote it. The snoozes are not
+	// charged, and their delays grow. After UnknownTypeLimit the job is dead. Zero
+	// means 24 hours; with a negative value the job is dead at once.
 	UnknownTypeLimit time.Duration
 
 	// ErrorHistory is how many errors are kept with a job. Older ones are
@@ -170,10 +170,10 @@ const (
 	defaultStuckGrace       = 30 * time.Second
 	defaultReadinessWindow  = 30 * time.Second
 	defaultPollInterval     = 5 * time.Second
-	defaultPollNoWait       = time.Second // of a store that cannot wake servers
+	defaultPollNoWait       = time.Second // for a store that cannot wake servers
 
-	// Of a store that ends with this process: no other process could reclaim jobs,
-	// no wake-up is lost, and no connection can break.
+	// Long, for a store that ends with this process: no other process could reclaim
+	// jobs, no wake-up is lost, and no connection can break.
 	defaultLeaseInProcess  = 24 * time.Hour
 	defaultWindowInProcess = 24 * time.Hour
 	defaultPollInProcess   = 4 * time.Hour
@@ -184,10 +184,10 @@ const (
 	maxPollInterval = broker.MaxWait
 	maxHistory      = 1000
 	defaultPerCPU   = 10
-	defaultWeight   = 1 // of DefaultQueue alone
+	defaultWeight   = 1 // of DefaultQueue, if no queues are configured
 )
 
-// withDefaults checks cfg and replaces its zero values by the defaults.
+// withDefaults checks cfg and replaces its zero values with the defaults.
 func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err

@@ -42,7 +42,7 @@ func EndingOf(ctx context.Context, job *Job, err error) Ending {
 		return Ending{Outcome: EndedCompleted}
 	}
 	var e Ending
-	if failed := guard.Call(func() { e = endingOf(ctx, job, err) }); failed != nil { // a method of err
+	if failed := guard.Call(func() { e = endingOf(ctx, job, err) }); failed != nil { // a method of err panicked
 		e = Ending{Outcome: EndedRetried, Class: ClassRetryable}
 		if spent(job, 0) {
 			e.Outcome = EndedDead

@@ -48,7 +48,7 @@ type Outgoing struct {
 	inner       EnqueueFunc // called after chain
 	position    int         // in the batch that the client's chain passed on; used with chains of definitions
 	config      enqueueConfig
-	generatedID string // by this client; "" with WithID
+	generatedID string // the ID that this client generated; "" with WithID
 	unclear     error  // of an attempt that may have stored the job
 }
 
@@ -74,8 +74,8 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 // Draft returns the job that Enqueue would store for the task and the options. It
 // is for packages that keep a task and enqueue it later. The defaults and the
 // middleware of a client are not applied, and the job has an ID only with WithID.
-// It shares the task's payload. The error names the option that is outside its
-// limits; limits of a store are not checked (broker.NewJob.Check does that).
+// The job shares the task's payload. The error names the option that is outside its
+// limits. Limits of a store are not checked; broker.NewJob.Check does that.
 func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
 	if t == nil {
@@ -143,8 +143,9 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 	case broker.MayHaveApplied(r.Err):
 		o.Err, o.unclear = r.Err, r.Err
 	case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == o.ID && o.unclear != nil:
-		// An earlier attempt, whose answer was lost, stored the job. With a given
-		// ID it may also have been another client's: the caller must know.
+		// An earlier attempt, whose answer was lost, stored the job. If the caller
+		// chose the ID, another client may have stored that job: then the caller
+		// must get the error.
 		o.unclear, o.Info = nil, o.estimate()
 		if o.Err = nil; o.Body.GivenID {
 			o.Err = r.Err
@@ -156,7 +157,7 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 	}
 }
 
-// estimate returns the info that was lost, by this process's clock.
+// estimate returns the info for a lost answer, by this process's clock.
 func (o *Outgoing) estimate() JobInfo {
 	info := JobInfo{ID: o.ID, Queue: o.Queue, State: StatePending}
 	now := time.Now()
@@ -170,8 +171,8 @@ func (o *Outgoing) estimate() JobInfo {
 	return info
 }
 
-// conclude sets the job's final error. If some attempt may have stored the job, it
-// is ErrOutcomeUnknown, whatever later attempts returned.
+// conclude sets the job's final error. If some attempt may have stored the job, the
+// error is ErrOutcomeUnknown, whatever later attempts returned.
 func (o *Outgoing) conclude() {
 	if o.Err != nil && o.unclear != nil {
 		o.Info = JobInfo{ID: o.ID, Queue: o.Queue}
@@ -204,8 +205,8 @@ type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
 // Definition.EnqueueWith. The function that it returns is called for every
 // Enqueue, with one job, and for every EnqueueMany, with all its jobs, from any
 // number of goroutines at once. It calls next at most once, with the batch or a
-// part of it, and sets Err of the other jobs itself. Calls that fail in the store
-// are repeated inside all middleware.
+// part of it, and sets Err of the other jobs itself. If a call fails in the store,
+// only the call is repeated: the middleware does not run again.
 type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
@@ -223,7 +224,7 @@ type taskChain struct {
 	run EnqueueFunc // calls all of them, and then Outgoing.inner
 }
 
-// with returns the chain with further middleware inside its own. c may be nil.
+// with returns a chain in which further middleware runs inside that of c. c may be nil.
 func (c *taskChain) with(inner []EnqueueMiddleware) *taskChain {
 	all := inner
 	if c != nil {
@@ -239,7 +240,7 @@ func callInner(ctx context.Context, batch []*Outgoing) {
 	}
 }
 
-// storeBatch is the end of a client's chain. All jobs of a batch are of one client.
+// storeBatch is the end of a client's chain. All jobs of a batch belong to one client.
 func storeBatch(ctx context.Context, batch []*Outgoing) {
 	if len(batch) == 0 || batch[0].client == nil {
 		return
@@ -254,8 +255,9 @@ func storeBatch(ctx context.Context, batch []*Outgoing) {
 	storeNested(ctx, batch)
 }
 
-// storeNested calls the middleware of the definitions in a batch, one definition's
-// inside the other's, so that all jobs are stored in one call and in their order.
+// storeNested calls the middleware of the definitions in a batch. The middleware of each
+// runs inside that of the one before, so that all jobs are stored in one call and in
+// their order.
 func storeNested(ctx context.Context, batch []*Outgoing) {
 	i := slices.IndexFunc(batch, func(o *Outgoing) bool { return o.chain != nil })
 	if i < 0 {

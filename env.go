@@ -82,7 +82,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	return cfg, nil
 }
 
-// forVariable replaces the field's name in an error by the variable's.
+// forVariable replaces the field's name in an error with the variable's.
 func forVariable(variable string, err error) error {
 	if e, ok := err.(*broker.Error); ok {
 		return broker.Invalid(variable, "%s", e.Hint)
@@ -90,19 +90,19 @@ func forVariable(variable string, err error) error {
 	return broker.Invalid(variable, "%v", err)
 }
 
-// noZero refuses 0 for a field that means its default by zero, and has no value for
-// none.
+// noZero refuses 0 for a field in which zero means the default and no value means
+// "none".
 func noZero[T int | time.Duration](field *T, parse func(string) error) func(string) error {
 	return func(text string) error {
 		err := parse(text)
 		if err == nil && *field == 0 {
-			return broker.Invalid("", "is 0, so that nothing could run; use a larger value, or leave it unset for the default")
+			return broker.Invalid("", "is 0, so nothing could run; use a larger value, or leave it unset for the default")
 		}
 		return err
 	}
 }
 
-// zeroIsNone reads 0 as none, which is a negative value of the field.
+// zeroIsNone reads 0 as "none", which the field stores as a negative value.
 func zeroIsNone[T int | time.Duration](field *T, parse func(string) error) func(string) error {
 	return func(text string) error {
 		err := parse(text)

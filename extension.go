@@ -13,9 +13,9 @@ import (
 )
 
 // Extension adds a part of the framework to a server; packages schedule and workflow
-// make one. It has a reserved queue, whose jobs the server passes to the extension's
-// handler. They have slots of their own, so they run at once even if all slots of
-// Config.Concurrency are taken.
+// each make one. It has a reserved queue, whose jobs the server passes to the
+// extension's handler. These jobs have slots of their own, so they run at once even
+// if all slots of Config.Concurrency are taken.
 //
 // Crashes never make a job of an extension dead, nor does a stored form that this
 // server cannot read: it runs again. Config.Middleware and Config.Classify do not
@@ -81,7 +81,7 @@ func checkExtensions(given []Extension) ([]Extension, error) {
 	return extensions, nil
 }
 
-// extended runs the extensions of a server in an engine of their own. So long
+// extended runs the extensions of a server in an engine of their own, so that slow
 // handlers of the application never delay a schedule.
 type extended struct {
 	engine   *engine.Server // nil if no extension has a queue
@@ -162,12 +162,12 @@ func (x *extended) start(ctx context.Context, s *Server) {
 	}()
 }
 
-// policy returns what decides about the jobs of the extensions.
+// policy returns the policy for the jobs of the extensions.
 func (x *extended) policy(s *Server) extensionPolicy {
 	return extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}}
 }
 
-// startsGrace is how long a drain waits for Extension.Start to return, as it does for hooks.
+// startsGrace is how long a drain waits for Extension.Start to return: as long as for hooks.
 const startsGrace = time.Second
 
 // drain begins the drain of the extensions.
@@ -177,7 +177,7 @@ func (x *extended) drain() {
 	}
 }
 
-// hurry makes the drain wait for handlers no longer.
+// hurry makes the drain stop waiting for handlers.
 func (x *extended) hurry() {
 	if x.engine != nil {
 		x.engine.Hurry()
@@ -246,9 +246,10 @@ func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
 	return p.policy.Perform(r)
 }
 
-// Crashed makes the job pending at once after a first crash. If it crashed recently
-// before, it waits: a little at first, since servers are killed for other reasons,
-// and longer each time, since the job may be what kills them.
+// Crashed makes the job pending at once after a first crash. If the job has crashed
+// before, a short time ago, it waits first. The first wait is short, because servers
+// are often killed for other reasons. Each further wait is longer, because the job may
+// be what kills them.
 func (p extensionPolicy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := p.crash(j, worker)
 	before := 0

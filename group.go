@@ -18,7 +18,7 @@ import (
 // none waits. So no job waits for a timer, and an idle client has no goroutine.
 //
 // With one call in flight the store idles while callers get their answers and
-// enqueue again. So a second call is made beside the first if enough jobs wait.
+// enqueue again. So a second call is made during the first if enough jobs wait.
 type group struct {
 	client *Client
 
@@ -28,25 +28,25 @@ type group struct {
 	waiting  []*batch // in order; the last may have room
 }
 
-// secondCall is how many waiting jobs justify a second call, if the first has no more
-// jobs than that: 64 callers enqueue 1.2 times as many jobs a second with it, on Redis
-// and on Postgres (docs/performance-log.md).
+// secondCall is how many jobs must wait before a second call is made. As many must wait
+// as the first call has, if these are more. With the second call, 64 callers enqueue 1.2
+// times as many jobs a second, on Redis and on Postgres (docs/performance-log.md).
 const secondCall = 16
 
-// batch is the jobs of one call, each from another caller.
+// batch has the jobs of one call, each from a different caller.
 type batch struct {
 	*load
 	size  int       // estimated bytes of the jobs
 	since time.Time // when the first job joined
-	calls int       // that were to be made before this one, at that time
+	calls int       // how many calls were to be made before this one when the first job joined
 	taken bool      // the call is under way; guarded by group.mu, like all fields above
-	left  []int     // indexes of jobs whose callers left before that
+	left  []int     // indexes of jobs whose callers left before the call
 
 	done     chan struct{} // closed when receipts is set
 	receipts []broker.Receipt
 }
 
-// load is the memory of a batch that later ones reuse.
+// load is the memory of a batch. Later batches reuse it.
 type load struct {
 	jobs []broker.NewJob // payloads of callers that may leave are copies
 }
@@ -76,7 +76,7 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		o.answer(&b.receipts[i])
 		return
 	}
-	// The caller may leave, and change its payload, while the call is under way.
+	// The caller may leave, and then change its payload, while the call is under way.
 	payload := &b.jobs[i].Body.Payload
 	*payload = bytes.Clone(*payload)
 	g.mu.Unlock()
@@ -105,8 +105,8 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 	}
 }
 
-// join adds a job to the last waiting batch, or to a new one if it does not fit into
-// that. It returns the batch and the job's index in it.
+// join adds a job to the last waiting batch, or to a new batch if the job does not fit
+// into that one. It returns the batch and the job's index in the batch.
 func (g *group) join(job *broker.NewJob) (b *batch, i int) {
 	size := sizeOf(job)
 	if n := len(g.waiting); n > 0 {
@@ -168,8 +168,8 @@ func (g *group) gather() {
 }
 
 // take returns the next batch, or nil if none waits. It refuses a batch that waited
-// for several calls and longer than the timeout of one: a store that hangs must not
-// delay ever more callers. It drops a batch whose callers have all left.
+// for several calls and longer than the timeout of one call: a store that hangs must
+// not delay more and more callers. It drops a batch whose callers have all left.
 func (g *group) take() *batch {
 	now := time.Now()
 	g.mu.Lock()
@@ -192,7 +192,7 @@ func (g *group) take() *batch {
 	return nil
 }
 
-// returned counts the jobs of a call that has returned.
+// returned subtracts the jobs of a call that has returned from those in flight.
 func (g *group) returned(jobs int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -223,7 +223,7 @@ func (b *batch) send(c *Client) {
 	}
 }
 
-// end lets the callers read their receipts.
+// end lets the callers read their receipts, and frees the batch's memory for later ones.
 func (b *batch) end() {
 	close(b.done)
 	clear(b.jobs)

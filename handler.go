@@ -16,7 +16,7 @@ import (
 // error; see PanicError.
 //
 // The context ends when the job's timeout or deadline passes, when the job is
-// cancelled, when its lease is lost, or when a drain runs out of time;
+// cancelled, when its lease is lost, or when a drain runs out of time. Then
 // context.Cause returns ErrTimeout, ErrDeadline, ErrCancelled, ErrLeaseLost or
 // ErrShutdown. A handler keeps its slot until it returns.
 type Handler interface {
@@ -29,13 +29,13 @@ type HandlerFunc func(ctx context.Context, job *Job) error
 // ProcessJob calls f.
 func (f HandlerFunc) ProcessJob(ctx context.Context, job *Job) error { return f(ctx, job) }
 
-// Middleware wraps a handler. Its handler decides the outcome by the error that it
-// returns. It must not call the wrapped handler more than once per call.
+// Middleware wraps a handler. The handler that it returns decides the outcome by its
+// error, and must call the wrapped handler at most once in each call.
 type Middleware func(Handler) Handler
 
 // Chain joins middleware into one. The first is outermost. Nil entries are
-// skipped. The chain panics when it wraps a handler, if one of them returns a nil
-// Handler.
+// skipped. If one of them returns a nil Handler, the chain panics when it is called
+// with a handler.
 func Chain(chain ...Middleware) Middleware {
 	return func(h Handler) Handler {
 		for i := len(chain) - 1; i >= 0; i-- {
@@ -57,9 +57,9 @@ type Bound struct {
 }
 
 // WithBound returns a context that ends at b.End with cause ErrTimeout, or
-// with ctx if that ends before. A handler that has not returned for Grace
-// after End is reported as stuck, as Config.StuckGrace describes, even if the
-// run's own timeout has not passed. If bounds are nested, the earlier End
+// with ctx if ctx ends earlier. A handler that has not returned when Grace has
+// passed after End is reported as stuck, as Config.StuckGrace describes, even if
+// the run's own timeout has not passed. If bounds are nested, the earlier End
 // counts. The caller calls release when the handler has returned; that ends
 // the context and restores the bound around it. A handler that does not use
 // its context costs no timer.

@@ -24,9 +24,9 @@ import (
 // The first two make no call to the store. /stats makes one, whose cost does
 // not grow with the queues. The handler changes nothing, and shows no payload,
 // header, error of a job or URL. It shows names of queues and hosts, so serve
-// it where only operators can reach it. Under another path than / it needs
-// http.StripPrefix. It can be made before the server is started, and any
-// number of times.
+// it where only operators can reach it. To serve it under another path than /,
+// wrap it in http.StripPrefix. Health can be called before the server is started,
+// and any number of times.
 func (s *Server) Health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.alive()) })
@@ -71,7 +71,7 @@ type stats struct {
 	Concurrency int          `json:"concurrency"`
 	Running     int          `json:"running"`    // handlers that have not returned
 	Stuck       int          `json:"stuck"`      // of these, see Config.StuckGrace
-	Prefetched  int          `json:"prefetched"` // jobs leased that wait for a slot
+	Prefetched  int          `json:"prefetched"` // leased jobs that wait for a slot
 	Types       []typeStats  `json:"types,omitempty"`
 	LastClaim   *time.Time   `json:"last_claim,omitempty"`
 	LastRenewal *time.Time   `json:"last_renewal,omitempty"`
@@ -83,7 +83,7 @@ type typeStats struct {
 	Pattern string `json:"pattern"`
 	Max     int    `json:"max"`
 	Running int    `json:"running"`
-	Waiting int    `json:"waiting"` // jobs leased that wait for one of these handlers to return
+	Waiting int    `json:"waiting"` // leased jobs that wait for one of these handlers to return
 }
 
 type queueStats struct {

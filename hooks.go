@@ -8,10 +8,10 @@ import (
 )
 
 // Hooks report what a server does, for metrics and alerts. Each may be nil.
-// The server's loops call them, several at once. So they must return quickly and
-// must not call the server. They must not change the data of an event, nor keep it
-// after they have returned. If a hook panics or calls runtime.Goexit, that is
-// logged, and the server goes on.
+// The server's loops call them, and several calls can run at once. So hooks must
+// return quickly and must not call the server. They must not change the data of an
+// event, or keep it after they have returned. If a hook panics or calls
+// runtime.Goexit, that is logged, and the server goes on.
 //
 // Renew and Worker are called in another goroutine, in order, so that a slow hook
 // does not delay the heartbeat. If 256 events wait, further ones are dropped, and
@@ -27,8 +27,8 @@ type Hooks struct {
 }
 
 // JoinHooks returns hooks that call the hooks of all arguments in order: the
-// application's own and those of middleware, for example. A hook that panics does not
-// keep the later ones from being called.
+// application's own and those of middleware, for example. If a hook panics, the later
+// ones are still called.
 func JoinHooks(hooks ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hooks {
@@ -67,11 +67,12 @@ type ClaimEvent struct {
 }
 
 // SettleEvent reports an attempt to settle outcomes. Verdicts has one entry
-// for each item. It is empty if the attempt failed; the attempt is then repeated,
-// unless Err is ErrLeaseLost or broker.ErrWorkerGone: none of the items was applied.
-// If the attempt failed for some queues only, Err says why; their items are left
-// out of the event and are sent again. An item of kind broker.OutcomeKeep is
-// something that a running handler stored, see Job.SetCheckpoint: its job goes on.
+// for each item. It is empty if the attempt failed; the attempt is then repeated.
+// If Err is ErrLeaseLost or broker.ErrWorkerGone, the attempt is not repeated, and
+// none of the items was applied. If the attempt failed for some queues only, Err says
+// why; their items are left out of the event and are sent again. An item of kind
+// broker.OutcomeKeep is something that a running handler stored (see
+// Job.SetCheckpoint): its job goes on.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict
@@ -80,8 +81,8 @@ type SettleEvent struct {
 }
 
 // RenewEvent reports a heartbeat. Margin is how much of the lease was left when the
-// attempt ended; near zero, other workers will soon reclaim the jobs. It is zero
-// until the worker has been registered.
+// attempt ended. If it is near zero, other workers will soon reclaim the jobs. It is
+// zero until the worker has been registered.
 type RenewEvent struct {
 	Worker string
 	Margin time.Duration
@@ -117,8 +118,8 @@ const (
 	WorkerDrained = WorkerEventKind(engine.WorkerDrained) // its server was drained
 )
 
-// StuckEvent reports a handler that has not returned after its context ended
-// for Cause. Stack is where it is now; it is empty once the handler has
+// StuckEvent reports a handler that has not returned although its context ended,
+// with cause Cause. Stack is the handler's stack now, or empty once the handler has
 // returned.
 type StuckEvent struct {
 	Job     *Job

@@ -14,7 +14,7 @@ import (
 // from crypto/rand, so that processes started at the same instant differ.
 type idSource struct {
 	mu      sync.Mutex
-	last    ulid.ULID // kept here, so that an ID allocates its text alone
+	last    ulid.ULID // kept here, so that only the text of an ID is allocated
 	entropy *ulid.MonotonicEntropy
 }
 
@@ -30,6 +30,6 @@ func (s *idSource) next(now time.Time) string {
 	for s.entropy.MonotonicRead(ms, s.last[6:]) != nil {
 		ms++ // the 80 bits of this millisecond overflowed: use the next one
 	}
-	_ = s.last.SetTime(ms) // fails in the year 10889
+	_ = s.last.SetTime(ms) // fails only from the year 10889 on
 	return s.last.String()
 }

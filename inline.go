@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-// inlineRunner runs a server's jobs and those of its extensions in alternation.
+// inlineRunner runs a server's jobs and those of its extensions alternately.
 type inlineRunner struct {
 	own, extended *engine.Inline // extended is nil if no extension has a queue
 	begun         bool
@@ -51,7 +51,8 @@ func (s *Server) inline(ctx context.Context, h Handler) (inline.Runner, error) {
 	return r, nil
 }
 
-// Step runs jobs until neither the server nor an extension has any that is due.
+// Step runs due jobs of the server and its extensions until none is left or it has begun
+// max runs.
 func (r *inlineRunner) Step(ctx context.Context, max int) (begun int, err error) {
 	for more := true; more && begun < max && err == nil; {
 		for _, once := range r.once {

@@ -143,7 +143,8 @@ func JobFromContext(ctx context.Context) *Job {
 	return nil
 }
 
-// first returns the view that this one was made from: the server's.
+// first returns the original view that this one was made from. It holds the result and
+// the run.
 func (j *Job) first() *Job {
 	for j.origin != nil {
 		j = j.origin

@@ -47,7 +47,8 @@
 // ends as dead.
 //
 // Nothing is altered. Payload and headers come back byte for byte. Nothing
-// runs before its time, by the store's clock. Nothing due waits for a tick.
+// runs before its time, by the store's clock. A due job does not wait for a
+// server to poll, unless the store cannot wake servers.
 //
 // Bounded. A slot is taken until its handler has returned. Every call to a
 // store has a deadline. Dead jobs are kept until an operator or an explicit

@@ -25,10 +25,11 @@ func WithLabels(required ...string) Option {
 }
 
 // WithLabelShare makes a share of the jobs require a label, 0 to 100 percent: to try
-// a new version on a few servers, for example. A hash of the label and the job's
-// partition key decides, or else of its unique key, or else of its ID. So all jobs
-// with the same key are treated alike, and a higher percentage only adds keys. Keys
-// that enqueue middleware sets count. Zero percent undoes an earlier WithLabelShare.
+// a new version on a few servers, for example. A hash of the label and a key decides:
+// the job's partition key, or its unique key if it has none, or else its ID. So all
+// jobs with the same key are treated alike, and a higher percentage only adds keys.
+// Keys that enqueue middleware sets count, too. Zero percent undoes an earlier
+// WithLabelShare.
 //
 // The jobs that require the label wait for servers that have it. To end a trial, set
 // the share to zero, and give the label to all servers until no job requires it.
@@ -118,14 +119,14 @@ func checkLabels(own []string) error {
 	return nil
 }
 
-// withLabelQueues returns the weights and the limits of queues with those of the queues
-// for jobs that require some of a server's labels. Each of these has the weight and the
-// limit of its base queue, unless the maps name it.
+// withLabelQueues adds the queues for jobs that require some of the server's labels to
+// the weights and limits. A queue that is added has the weight and the limit of its base
+// queue, unless the maps name it.
 func withLabelQueues(own []string, weights, limits map[string]int) (allWeights, allLimits map[string]int, err error) {
 	allWeights, allLimits = maps.Clone(weights), maps.Clone(limits)
 	for base, weight := range weights {
 		if labels.Count(base) > 0 {
-			continue // it is served alone
+			continue // a queue of labels is served without its base queue
 		}
 		for _, name := range labels.Served(base, own)[1:] {
 			if err := broker.CheckQueue(name); err != nil {

@@ -20,7 +20,7 @@ type ManyConfig struct {
 	Max int
 	// Wait is how long the first job of a batch waits for others. Zero means 1 s.
 	Wait time.Duration
-	// ByKey makes each batch of jobs with the same partition key.
+	// ByKey fills each batch with jobs of one partition key only.
 	ByKey bool
 }
 
@@ -50,8 +50,8 @@ type BatchJob[T any] struct {
 // A job that waits for its batch counts as running: it has a slot, its lease is
 // renewed, and its timeout counts. If its context ends before f is called, the job
 // leaves the batch, with the cause as its error. When a drain begins, f is called
-// at once with the jobs that wait. Jobs of other types take slots, too: if those
-// left are too few to fill a batch, f is called when Wait is over.
+// at once with the jobs that wait. Jobs of other types take slots, too: if too few
+// slots are left to fill a batch, f is called when Wait is over.
 //
 // Middleware wraps each job, as always, and sees the wait as a part of the run.
 // The context of f has the values of one job's context, but JobFromContext returns
@@ -119,7 +119,7 @@ type manyBatch[T any] struct {
 
 func (h *manyHandler[T]) maxBatch() int { return h.cfg.Max }
 
-// ProcessJob adds the job to a batch, and returns its error after the call.
+// ProcessJob adds the job to a batch, waits for the call, and returns the job's error.
 func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 	args, err := h.def.argsOf(job)
 	if err != nil {
@@ -207,7 +207,8 @@ func (h *manyHandler[T]) closeLocked(b *manyBatch[T]) {
 	}
 }
 
-// call passes a batch to the handler. However that ends, each job has its error then.
+// call passes a batch to the handler, and sets the errors of its jobs even if the handler
+// panics or ends its goroutine.
 func (h *manyHandler[T]) call(ctx context.Context, b *manyBatch[T]) {
 	h.mu.Lock()
 	b.called = true
@@ -229,7 +230,7 @@ func (h *manyHandler[T]) call(ctx context.Context, b *manyBatch[T]) {
 	err = h.f(all, append([]*BatchJob[T](nil), b.jobs...))
 }
 
-// together returns a context that ends when those of all jobs have ended.
+// together returns a context that ends when the contexts of all jobs have ended.
 func (h *manyHandler[T]) together(ctx context.Context, jobs []*BatchJob[T]) (context.Context, func()) {
 	all, cancel := context.WithCancelCause(engine.WithoutRun(ctx))
 	var left atomic.Int64

@@ -19,7 +19,7 @@ import (
 var ErrUnknownType = errors.New("no handler is registered for the job's type")
 
 // ServeMux is a Handler that routes jobs by their type. A pattern is a type,
-// or the beginning of types followed by *: "email:welcome" matches that type
+// or a prefix of types followed by *: "email:welcome" matches that type
 // alone, "email:*" every type that begins with "email:", and "*" all. If several
 // patterns match a type, the type itself comes first, then the longest pattern.
 //
@@ -38,7 +38,7 @@ type muxRoute struct {
 	chain   []Middleware
 }
 
-// routeTable is what a lookup needs, each handler inside its whole chain.
+// routeTable finds the handler of a type, wrapped in all its middleware.
 type routeTable = patternTable[Handler]
 
 // NewServeMux makes an empty mux.
@@ -57,9 +57,9 @@ func (m *ServeMux) Use(chain ...Middleware) {
 }
 
 // Handle registers the handler of pattern, wrapped in chain, whose first entry
-// is outermost. It panics if h is nil, or if the pattern is registered already, has
-// a * before its end, is empty, is longer than 255 bytes, is not UTF-8 or contains
-// control characters.
+// is outermost. It panics if h is nil, if the pattern is registered already, or if
+// the pattern is invalid: it has a * before its end, is empty, is longer than 255
+// bytes, is not UTF-8 or contains control characters.
 func (m *ServeMux) Handle(pattern string, h Handler, chain ...Middleware) {
 	if err := checkPattern(pattern); err != nil {
 		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): %v", pattern, err))
@@ -84,7 +84,7 @@ func (m *ServeMux) HandleFunc(pattern string, f func(ctx context.Context, job *J
 	m.Handle(pattern, HandlerFunc(f), chain...)
 }
 
-// ProcessJob passes the job to the handler of its type. Without one it returns
+// ProcessJob passes the job to the handler of its type. If there is none, it returns
 // an error that is ErrUnknownType.
 func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
 	if h, _, ok := m.table().find(job.Type()); ok {
@@ -140,8 +140,8 @@ func (m *ServeMux) table() *routeTable {
 	return t
 }
 
-// patternTable finds the value of a type: that of the type itself, or else of the
-// longest matching prefix.
+// patternTable finds the value for a type: the value of the type itself, or else that of
+// the longest matching prefix.
 type patternTable[V any] struct {
 	exact   map[string]V
 	prefix  map[string]V // without the *
@@ -182,8 +182,8 @@ func (t *patternTable[V]) find(typ string) (v V, pattern string, ok bool) {
 	return v, "", false
 }
 
-// checkPattern refuses an invalid pattern, and one with a * before its end: only the
-// last one stands for other characters, so the pattern is probably a mistake.
+// checkPattern refuses an invalid pattern, and one with a * before its end: only a * at
+// the end stands for other characters, so such a pattern is probably a mistake.
 func checkPattern(pattern string) error {
 	if err := broker.CheckName("pattern", pattern); err != nil {
 		return err

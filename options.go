@@ -64,7 +64,8 @@ func WithQueue(name string) Option {
 }
 
 // WithPriority sets the priority of the job in its queue: all urgent jobs run
-// before all normal ones, and so on. The default is PriorityNormal.
+// before all normal ones, and so on, unless the queue's policy has a PriorityRound.
+// The default is PriorityNormal.
 func WithPriority(p Priority) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Priority = p })
 }
@@ -83,10 +84,10 @@ func WithRunAt(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Delay, c.job.RunAt = 0, t })
 }
 
-// WithDeadline sets the time from which on no run starts: a job that is claimed
-// later is dead, with reason expired. The context of a run that has started ends
-// at t, with cause ErrDeadline. The zero time, the default, means no deadline;
-// the limit is the year 2199.
+// WithDeadline makes the job expire at t: from then on no run starts, and a job that
+// is claimed later is dead, with reason expired. The context of a run that has
+// started ends at t, with cause ErrDeadline. The zero time, the default, means no
+// deadline; the limit is the year 2199.
 func WithDeadline(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Deadline = t })
 }
@@ -201,9 +202,9 @@ func WithSource(source string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Source = source })
 }
 
-// WithPayloadRef says where the payload is if it is too large for the job, at most
-// 64 KiB. The framework only stores the reference; the handler, or
-// payload.ClaimCheck, fetches the payload. The default is none.
+// WithPayloadRef says where the payload is stored, for a payload that is too large for
+// the job. The reference has at most 64 KiB. The framework only stores it; the
+// handler, or payload.ClaimCheck, fetches the payload. The default is none.
 func WithPayloadRef(ref string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.PayloadRef = ref })
 }

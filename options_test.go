@@ -229,7 +229,7 @@ func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 		"empty unique key": {task, WithUniqueKey(""), ErrInvalid, "unique key: invalid: is empty; give it 1 to 255 bytes"},
 		"long unique key":  {task, WithUniqueKey(long), ErrInvalid, "unique key: invalid: has 256 bytes"},
 		"replace without a key": {task, WithUniqueReplace(), ErrInvalid,
-			"unique key: invalid: is derived from the payload, so a job with another payload would not meet it; add WithUniqueKey"},
+			"unique key: invalid: is derived from the payload, so a job with another payload has another key; add WithUniqueKey"},
 		"keep last, no key": {task, WithUniqueKeepLast(), ErrInvalid, "unique key: invalid: is derived"},
 		"debounce of nothing": {keyed, WithUniqueDebounce(0, time.Minute), ErrInvalid,
 			"unique quiet: invalid: is 0s; use more than zero"},

@@ -65,14 +65,15 @@ func WithUniqueKey(key string) Option {
 // WithUniqueDebounce and WithUniqueKeepLast override each other.
 func WithUniqueReplace() Option { return onConflict(broker.ConflictReplace, 0) }
 
-// WithUniqueDebounce delays the job until no other job with its unique key was
-// enqueued for quiet: each one replaces it, as with WithUniqueReplace, and starts
-// the delay anew. The job waits no longer than latest after the first of them was
-// enqueued. A job that is enqueued while the holder runs is stored, and runs after
-// it, as with WithUniqueKeepLast. With WithUniqueUntilStarted a running job holds
-// no key, so the new job does not wait for its end. Quiet is more than zero, and
-// latest not less than quiet. The option needs WithUniqueKey, overrides WithDelay
-// and WithRunAt, and is refused together with WithUniqueWindow.
+// WithUniqueDebounce delays the job until no other job with its unique key has been
+// enqueued for the time quiet. Each such job replaces it, as with WithUniqueReplace,
+// and starts the delay again. The job waits at most for the time latest, counted from
+// when the first of them was enqueued. A job that is enqueued while the holder runs is
+// stored, and runs after it, as with WithUniqueKeepLast. With WithUniqueUntilStarted
+// a running job holds no key, so the new job does not wait for its end. The time quiet
+// is more than zero, and latest is not less than quiet. The option needs
+// WithUniqueKey, overrides WithDelay and WithRunAt, and is refused together with
+// WithUniqueWindow.
 func WithUniqueDebounce(quiet, latest time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) {
 		onConflict(broker.ConflictDebounce, latest).apply(c)
@@ -113,7 +114,7 @@ func (c *enqueueConfig) finishUnique() error {
 	case b.Unique.Conflict == broker.ConflictDebounce && c.quiet <= 0:
 		return broker.Invalid("unique quiet", "is %v; use more than zero: WithUniqueDebounce waits for it", c.quiet)
 	case !c.keySet && b.Unique.Conflict != broker.ConflictRefuse:
-		return broker.Invalid("unique key", "is derived from the payload, so a job with another payload would not meet it; add WithUniqueKey")
+		return broker.Invalid("unique key", "is derived from the payload, so a job with another payload has another key; add WithUniqueKey")
 	case !c.keySet:
 		b.Unique.Key = contentKey(b.Type, b.Payload)
 	case b.Unique.Key == "":

@@ -42,6 +42,6 @@ func Constant(d time.Duration) RetryFunc {
 	return func(int, error, *Job) time.Duration { return d }
 }
 
-// defaultRetry is Config.RetryPolicy where that is nil. The 25 retries of a job
-// spread over three and a half days with it.
+// defaultRetry is the policy if Config.RetryPolicy is nil. With it, the 25 retries of a
+// job spread over three and a half days on average.
 var defaultRetry = Exponential(10*time.Second, 12*time.Hour)

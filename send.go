@@ -24,8 +24,8 @@ const (
 const firstPause = 100 * time.Millisecond
 
 // store refuses jobs outside the limits and sends the others, in order, in as few
-// calls as possible. After a call that failed in the store for good, it makes no
-// more.
+// calls as possible. If a call still fails in the store after its repetitions, store
+// makes no more calls.
 func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	limits := c.to.Limits()
 	todo := keep(batch, func(o *Outgoing) bool {
@@ -64,8 +64,8 @@ func portion(batch []*Outgoing) int {
 	return n
 }
 
-// deliver sends jobs that fit into one call, and repeats those that failed in the
-// store. It reports whether no job failed so in the last attempt.
+// deliver sends jobs that fit into one call, and sends those that failed in the store
+// again. It returns false if some still failed in the last attempt, or ctx ended.
 func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -88,7 +88,8 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 	}
 }
 
-// keep returns the jobs for which ok returns true: batch itself if it does for all.
+// keep returns the jobs for which ok returns true. If it does for all, it returns batch
+// itself.
 func keep(batch []*Outgoing, ok func(*Outgoing) bool) []*Outgoing {
 	for i, o := range batch {
 		if ok(o) {

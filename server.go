@@ -16,10 +16,10 @@ import (
 )
 
 // Server handles jobs. It claims them from a broker, runs the handler in up to
-// Config.Concurrency goroutines, and settles the outcomes. It has one loop each
-// that claims, settles, renews the leases, reclaims jobs of dead servers, and
-// listens for cancellations, so its connections are few and do not grow with
-// Concurrency.
+// Config.Concurrency goroutines, and settles the outcomes. Each of these has one
+// loop: claiming, settling, renewing the leases, reclaiming jobs of dead servers,
+// and listening for cancellations. So its connections are few, and their number
+// does not grow with Concurrency.
 //
 // A Server can be started once. Its methods may be called from any goroutine.
 type Server struct {
@@ -79,10 +79,10 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 }
 
 // Run handles jobs with h until ctx ends, the process gets SIGINT or SIGTERM,
-// or Shutdown is called. Then it drains: it claims no more jobs, releases those
-// whose handler has not started, waits up to ShutdownTimeout for handlers, ends
-// the contexts of the rest with ErrShutdown, settles the jobs of those that
-// return, and releases the others. A second signal skips the wait.
+// or Shutdown is called. Then it drains. It claims no more jobs, releases those
+// whose handler has not started, and waits up to ShutdownTimeout for handlers. Then
+// it ends the contexts of the remaining handlers with ErrShutdown, settles the jobs
+// of those that return, and releases the others. A second signal skips the wait.
 //
 // Run returns nil if every handler returned and every outcome was settled.
 // Otherwise the error says what was left, or why the server had to stop. While
@@ -159,7 +159,8 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	return nil
 }
 
-// policy returns what decides about the jobs that h handles.
+// policy returns the policy for jobs that h handles, or an error if h does not fit the
+// configuration.
 func (s *Server) policy(h Handler) (policy, error) {
 	mux, isMux := h.(*ServeMux)
 	f, isFunc := h.(HandlerFunc)
@@ -177,8 +178,8 @@ func (s *Server) policy(h Handler) (policy, error) {
 
 // Shutdown starts the drain that Run describes, unless it has started, and
 // waits for its end. The error is that of Run. If ctx ends first, Shutdown
-// returns its error at once; the drain waits for handlers no longer, and goes on
-// to its end. A server that was not started cannot be started afterwards. A nil
+// returns the error of ctx at once; the drain stops waiting for handlers and goes on
+// without them. A server that was not started cannot be started afterwards. A nil
 // ctx is refused, and nothing is shut down.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx == nil {
@@ -192,10 +193,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.extended.shutdown(ctx))
 }
 
-// Ready returns nil while the server works: it is started and not draining; it
-// had a successful exchange with the store within ReadinessWindow; renewals
-// have not failed for all of that time; and stuck handlers hold fewer than
-// half of its slots. Otherwise the error says what is wrong. Ready makes no
+// Ready returns nil while the server works. That means: it is started and not
+// draining, it had a successful exchange with the store within ReadinessWindow,
+// renewals have not failed for all of that time, and stuck handlers hold fewer
+// than half of its slots. Otherwise the error says what is wrong. Ready makes no
 // call to the store, so probes can call it often.
 func (s *Server) Ready() error {
 	if s.extended != nil {

@@ -82,8 +82,8 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 	return &Task{typ: d.typ, payload: payload, options: append(options, opts...), chain: d.enqueue}, nil
 }
 
-// Enqueue enqueues a task with args as its payload through to, usually a Client; see
-// Client.Enqueue. It fails, with ErrInvalid, when args cannot be encoded.
+// Enqueue makes a task with args as its payload and passes it to the Enqueuer, usually
+// a Client; see Client.Enqueue. It fails, with ErrInvalid, when args cannot be encoded.
 func (d Definition[T]) Enqueue(ctx context.Context, to Enqueuer, args T, opts ...Option) (*JobInfo, error) {
 	task, err := d.Task(args)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d Definition[T]) Enqueue(ctx context.Context, to Enqueuer, args T, opts ..
 	return to.Enqueue(ctx, task, opts...)
 }
 
-// Decode reads a payload, without regard to its version. An error is SkipRetry,
+// Decode reads a payload, without regard to its version. Every error wraps SkipRetry,
 // since no retry can help.
 func (d Definition[T]) Decode(payload []byte) (args T, err error) {
 	defer recoverInto(&err, func(err error) error {
@@ -179,8 +179,8 @@ func (jsonCodec) Decode(payload []byte, args any) error {
 
 // Version returns the definition with a version, 1 or more, of the form of its
 // arguments. Raise it when a T cannot be decoded from old payloads any more. Tasks
-// are enqueued with it, see WithTypeVersion. A handler compares it with the version
-// of the job:
+// are enqueued with this version; see WithTypeVersion. A handler compares it with the
+// version of the job:
 //
 //   - The same: the handler gets the decoded payload.
 //   - A lower one, or none: an older program wrote the payload, and the handler gets

@@ -47,9 +47,9 @@ func typeLimits(max map[string]int) (limits []engine.TypeLimit, of func(typ stri
 	}
 }
 
-// checkTypesKnown refuses a limit whose pattern matches no type of the handler: it is
-// probably mistyped. known are the patterns of the handler, empty if it does not list
-// them.
+// checkTypesKnown refuses a limit whose pattern matches no type of the handler: the
+// pattern is probably mistyped. known has the patterns of the handler, and is empty if
+// the handler does not list them.
 func checkTypesKnown(limits map[string]int, known []string) error {
 	if len(known) == 0 {
 		return nil

@@ -74,7 +74,7 @@ var (
 
 var errNoResult = errors.New("the handler set none")
 
-// How long Wait waits at most before it reads the job again.
+// The longest time for which Wait waits before it reads the job again.
 const (
 	pollWithEvents    = 2 * time.Second // an event can be lost
 	pollProgress      = time.Second     // servers store progress as often; there is no event for it
@@ -138,7 +138,7 @@ func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 		return nil, err
 	}
 	// Watch comes before the first read, so that the job cannot end unnoticed between
-	// the two. Without events (the backend has none, or they broke off) Wait polls
+	// the two. Without events (the backend has none, or the stream ended) Wait polls
 	// more often.
 	if !c.broker.Limits().NoWatch {
 		watching, giveUp := context.WithCancel(ctx)
@@ -220,7 +220,7 @@ func (w *waiting) listen(ctx context.Context, closing <-chan struct{}) error {
 		case e, ok := <-w.events:
 			switch {
 			case !ok:
-				w.events = nil // they broke off
+				w.events = nil // the store sends no more
 				return nil
 			case e.Kind == broker.EventMissed || e.ID == w.id:
 				return nil
@@ -246,8 +246,8 @@ func verdict(record *JobRecord) error {
 
 // Await waits until a job has ended and returns its result, which the handler
 // set with SetResult, as an R. Enqueue the job with WithRetention, or its result is
-// not kept. It returns soon after the end, by an event of the store if it sends
-// events; see Client.Wait, also about ctx.
+// not kept. Await returns soon after the job's end: at an event of the store or, if
+// the store sends none, at the next poll. See Client.Wait, also about ctx.
 //
 // If the job was not completed, the error is one of these, for errors.Is:
 // ErrDead, with the reason and the last error in its message; ErrExpired, which

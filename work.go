@@ -64,7 +64,7 @@ func (p policy) invoke(r *engine.Run, job *Job) (err error) {
 		if returned {
 			return
 		}
-		// Without a value it is runtime.Goexit, which the slot handles.
+		// Without a value, the handler called runtime.Goexit, which the slot handles.
 		if value := recover(); value != nil {
 			err = &PanicError{Value: value, Stack: string(debug.Stack())}
 		}
@@ -77,8 +77,8 @@ func (p policy) invoke(r *engine.Run, job *Job) (err error) {
 var errUncommitted = errors.New("the handler returned nil, but the transaction that was to complete the job did not commit")
 
 // uncommitted returns how the lease ends if the handler said that its transaction
-// completes the job. The store applies it only if the job still exists: then the
-// transaction did not commit, and had no effect.
+// completes the job. The store applies this outcome only if the job still exists,
+// which means that the transaction did not commit and had no effect.
 func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
 	r.Finish(context.Canceled, time.Now())
 	f := s.failure(r, job, errUncommitted, Classification{Class: ClassUncommitted})
@@ -91,8 +91,8 @@ func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
 const crashDelayMax = 10 * time.Minute
 
 // Crashed returns the outcome for a job whose worker died. From the second crash on
-// the job waits for a random time: so a job that kills its server takes the other
-// jobs of that server along less and less.
+// the job waits for a random time, which grows: so a job that kills its server harms
+// the other jobs of the server less and less often.
 func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := p.crash(j, worker)
 	if j.Crashes >= p.engine.Budget(j) {
@@ -112,7 +112,7 @@ func (p policy) crash(j *broker.Job, worker string) broker.Failure {
 		Message: "the server that ran the job died or lost its lease"}
 }
 
-// Refused replaces an outcome that the store refuses by a charged failure.
+// Refused replaces an outcome that the store refuses with a charged failure.
 func (p policy) Refused(j *broker.Job, worker string, now time.Time, err error) broker.Outcome {
 	f := broker.Failure{At: now, Attempt: j.Failures, Class: ClassRetryable, Worker: worker, Version: p.cfg.Program,
 		Message: "the store refused the outcome: " + err.Error()}

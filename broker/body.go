@@ -9,8 +9,8 @@ import (
 
 // The stored form of a body is a version byte, the length of the index, the index, and
 // the rest. The index holds what a store must know to end a job of any version: its
-// unique key and its key. So the index stays readable whatever the version byte, and only
-// gets new fields.
+// unique key and its key. So the index must stay readable whatever the version byte is:
+// it may get new fields, and nothing else in it may change.
 const bodyVersion = 1
 
 // Field numbers of the index.
@@ -24,7 +24,7 @@ const (
 	_ // 7: redisbroker marks leases with it
 )
 
-// Field numbers of the rest. Numbers are never used again for something else.
+// Field numbers of the rest. A number is never reused for another field.
 const (
 	bodyType = iota + 1
 	bodyTypeVersion
@@ -51,7 +51,7 @@ const (
 // the same bytes.
 func AppendBody(dst []byte, b *Body) []byte {
 	w := writer{b: append(dst, bodyVersion)}
-	// Most indexes are short: their length fits the byte that is reserved before them.
+	// One byte is reserved for the length of the index, which is enough for most.
 	at := len(w.b)
 	w.b = append(w.b, 0)
 	w.str(indexUniqueKey, b.Unique.Key)
@@ -214,8 +214,8 @@ func (b *Body) field(field int, v int64, p []byte) error {
 }
 
 // ReplacePayload returns the stored form of a body with another payload. Everything else
-// stays, fields of a newer version too. If the form is of a newer version or malformed,
-// the error says so (ErrNewerForm, ErrMalformed).
+// stays, including fields of a newer version. If the form is of a newer version or
+// malformed, the error says so (ErrNewerForm, ErrMalformed).
 func ReplacePayload(form, payload []byte) ([]byte, error) {
 	if _, err := ParseBody(form); err != nil {
 		return nil, err
@@ -223,10 +223,10 @@ func ReplacePayload(form, payload []byte) ([]byte, error) {
 	return replaceFields(form, func(field int) bool { return field == bodyPayload }, func(w *writer) { w.bytes(bodyPayload, payload) })
 }
 
-// ReplaceContent returns the stored form of a body with the content of b: what a handler
-// reads, that is type version, payload, its reference, headers, correlation ID and
-// idempotency key (§39). Everything else stays, fields of a newer version too. It
-// refuses a form that cannot be read as ReplacePayload does, and one of another type
+// ReplaceContent returns the stored form of a body with the content of b. The content is
+// what a handler reads: type version, payload, its reference, headers, correlation ID and
+// idempotency key (§39). Everything else stays, including fields of a newer version. Like
+// ReplacePayload, it refuses a form that cannot be read. It refuses a body of another type
 // with ErrDuplicate.
 func ReplaceContent(form []byte, b *Body) ([]byte, error) {
 	switch was, err := ParseBody(form); {
@@ -257,14 +257,15 @@ func (b *Body) appendContent(w *writer) {
 	w.bytes(bodyPayload, b.Payload)
 }
 
-// CopyContent sets what a handler reads of b to that of another body (§39).
+// CopyContent copies what a handler reads (§39) from another body to b.
 func (b *Body) CopyContent(from *Body) {
 	b.TypeVersion, b.Payload, b.PayloadRef, b.Headers = from.TypeVersion, from.Payload, from.PayloadRef, from.Headers
 	b.CorrelationID, b.IdempotencyKey = from.CorrelationID, from.IdempotencyKey
 }
 
-// replaceFields returns a readable stored body without some of its fields. What add
-// writes stands in place of the first of them, or at the end.
+// replaceFields returns a stored body without the fields for which out is true. What add
+// writes takes the place of the first of them, or goes to the end. The form must be one
+// that ParseBody can read.
 func replaceFields(form []byte, out func(field int) bool, add func(*writer)) ([]byte, error) {
 	size, n := binary.Uvarint(form[1:])
 	rest := form[1+n+int(size):]

@@ -11,7 +11,7 @@ type Bucket struct {
 }
 
 // Free returns how many jobs may start at now. If none may, next is when the next one
-// may; otherwise next is 0. It advances At, which does not change the result.
+// may start; otherwise next is 0. Free advances At, which does not change later results.
 func (b *Bucket) Free(r Rate, now int64) (free, next int64) {
 	per, saved := DurationMicros(r.Per), r.Burst+1
 	b.Used = min(b.Used, r.Jobs+saved) // it is higher only after the rate was lowered

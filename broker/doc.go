@@ -24,14 +24,14 @@
 // # Identity and record
 //
 // §1 Names. A job is addressed by queue and ID; IDs and unique keys belong to their queue.
-// Enqueue refuses an ID with ErrDuplicate while a record of it exists. It refuses an ID with
-// Body.GivenID for Policy.DuplicateSpan more after the record is gone, and the ID of a job
-// that replaced another one (§39) for as long.
+// Enqueue refuses an ID with ErrDuplicate while a record of it exists. If Body.GivenID was
+// set, it also refuses the ID for Policy.DuplicateSpan after the record is gone. It refuses
+// the ID of a job that replaced another one (§39) for the same time.
 //
 // A queue exists from the first Enqueue, Renew with Register, or change of its Policy that
 // names it, until OpRemoveQueue. That operation refuses a queue that has jobs in any state
-// or live workers. It forgets all else of the queue: policy, remembered IDs, unique windows,
-// ended workers.
+// or live workers. It removes everything else of the queue: policy, remembered IDs, unique
+// windows, ended workers.
 //
 // §2 Body and head. The body is what the producer wrote; the head is what transitions write.
 // Payload, headers and result come back byte for byte, also when they are empty or not valid
@@ -41,8 +41,8 @@
 // changes nothing.
 //
 // §3 Epochs. Every transition raises the job's epoch by one, except claim and due: a lease
-// is of the epoch that the claim found. These are no transitions: asking an active job to
-// cancel, keep, suppress, unsuppress, and the edit of a job that is not dead.
+// has the epoch that the claim found. These are not transitions: a request to cancel an
+// active job, keep, suppress, unsuppress, and the edit of a job that is not dead.
 //
 // A lease, an entry or a Ref that names another epoch than the job's is void. A lease is
 // identified by worker and epoch. Claims discard void entries of the structures that they
@@ -54,8 +54,8 @@
 // job, with Job.Broken set, and can be settled.
 //
 // §5 Layout. A queue's record holds the version of its layout, and every call that concerns
-// the queue checks it first. A layout that the backend does not know answers ErrNewerForm,
-// and nothing in that queue changes. Enqueue, Claim, Settle and Operate over several queues
+// the queue checks it first. If the backend does not know the layout, the call answers
+// ErrNewerForm, and nothing in that queue changes. Enqueue, Claim, Settle and Operate over several queues
 // serve the others: each receipt, verdict and result has the error of its own queue. Other
 // calls may serve the others, or refuse the whole request.
 //
@@ -89,11 +89,11 @@
 // until it is settled; it is reclaimed again if that worker runs out. Of its head only the
 // epoch changes: the outcome charges the crash.
 //
-// A Reclaim by a worker that ran out itself only answers ErrWorkerGone. Over several queues
-// this holds queue by queue, and jobs come beside the error. Renew answers when the next
-// leases run out; before that time no Reclaim is needed. A store that keeps the times of
-// several queues together may name leases in other queues: then a Reclaim finds nothing, and
-// later answers leave them out.
+// A Reclaim by a worker whose own leases ran out only answers ErrWorkerGone. Over several
+// queues this holds queue by queue, and jobs come together with the error. Renew answers
+// when the next leases run out; before that time no Reclaim is needed. A store that keeps
+// the times of several queues together may answer with the time of leases in other queues:
+// then a Reclaim finds nothing, and later answers leave these leases out.
 //
 // §9 Charges. [Outcome.Apply] says what an outcome charges: Deliveries counts leases that
 // ended; Failures, Crashes and Snoozes count what the outcomes charged. No backend invents a
@@ -105,10 +105,9 @@
 // Outcome.IfCancelRequested if the job was asked to cancel. A settle by an ended worker
 // applies to leases that nobody has reclaimed.
 //
-// A request whose Number is the worker's last is answered with the verdicts of the first
-// time, whatever its items. A request with a lower number changes nothing and answers
-// ErrLeaseLost throughout. Numbers are compared queue by queue, and forgotten with the
-// worker.
+// A request with the Number of the worker's last request gets the same verdicts again,
+// whatever its items are. A request with a lower number changes nothing, and every verdict
+// is ErrLeaseLost. Numbers are compared queue by queue, and forgotten with the worker.
 //
 // §11 Final states. A completed or cancelled job keeps its record for Body.Retention, or
 // else for the Policy.RetainCompleted.Age in force when the job ends; with neither, the
@@ -128,15 +127,14 @@
 // least; a backend may count all that is stored of a job. A backend that asks its queues
 // separately divides Bytes among them and gives the first job of each.
 //
-// §14 Several queues. Shares are served in order, each up to its Max, until
-// ClaimRequest.Max, which the sum never exceeds. A backend that cannot serve all of them in
-// one step may give less, and says More when asking again can help. A claim that gives
-// nothing and says no More found nothing in any of them, and knows when the next job of each
-// is due.
+// §14 Several queues. Shares are served in order, each up to its Max, until the claim has
+// ClaimRequest.Max jobs. A backend that cannot serve all of them in one step may give less,
+// and says More when asking again can help. A claim that gives nothing and says no More
+// found nothing in any of them, and knows when the next job of each is due.
 //
-// A queue that fails withholds nothing that another gave: those jobs come beside the error.
-// A step that failed itself gives nothing, whatever part of its answer had arrived: it may
-// have been undone, and then nobody holds those jobs.
+// A queue that fails does not keep back what another queue gave: those jobs come together
+// with the error. A step that failed gives nothing, even if a part of its answer arrived:
+// the store may have undone the step, and then nobody holds those jobs.
 //
 // §15 Time. The time of a call is the request's Now, or else the store's clock. Leases,
 // windows and retention are stored and compared with it, never with a caller's clock, and
@@ -145,10 +143,10 @@
 // that instant, without any sweep. What holds until a time still holds just before that
 // time, and has lapsed at that time. A request with a Now never waits.
 //
-// §16 Order. Within a queue, lower Priority numbers go first. With Policy.PriorityRound n,
-// each n jobs in a row that claims lease from the queue include at least one of each
-// priority that had pending jobs all the while; the others are the most urgent. A backend
-// counts them in the store, or in each handle.
+// §16 Order. Within a queue, lower Priority numbers go first. With Policy.PriorityRound n, of
+// each n jobs in a row that claims lease from the queue, at least one is of each priority
+// that had pending jobs all the while. The others are the most urgent. A backend counts the
+// jobs in the store, or in each handle.
 //
 // Within a priority, the jobs of one key, and those without a key, are claimed in the order
 // in which they became pending; a batch keeps its order. Keys take turns (§34). Three kinds
@@ -156,26 +154,26 @@
 // ones without a delay, and unheld ones that were pending. Due, retried, rescheduled and
 // redriven jobs go to the back.
 //
-// A due job counts as pending from the first call that sees it due, a claim or another one;
-// several that one call sees go by due time. A claim may make a bounded number of due jobs
-// pending, the earliest first, and then says More.
+// A due job counts as pending from the first call that sees it due, a claim or another one.
+// If one call sees several, they are ordered by due time. A claim may make a bounded number
+// of due jobs pending, the earliest first, and then says More.
 //
 // §17 Waking. A claim that waits returns soon after a job becomes claimable in one of its
 // queues: by enqueue, settle, retire, resume, redrive, reschedule or unhold. When a job
-// becomes due, one of the claims that wait returns soon; the others need not look. Once it
-// has taken all it may, another looks when the next job becomes due; if its process dies,
-// the next claim finds what is due. When a job gets a due time that is earlier than the
-// NextDue a waiting claim knows, one such claim returns soon and says so.
+// becomes due, one of the claims that wait returns soon; the others need not look. When that
+// claim has taken all it may, another one looks when the next job becomes due. If its
+// process dies, the next claim finds what is due. When a job gets a due time that is earlier
+// than the NextDue that a waiting claim knows, one such claim returns soon and says so.
 //
-// Jobs that become claimable in one call wake about as many claims, in whatever processes; a
-// claim that stops waiting leaves the others to be woken. A paused queue wakes no claim
-// until it is resumed; until then no claim says More for it, or a NextDue that has passed.
+// Jobs that become claimable in one call wake about as many claims, in any processes. If a
+// claim stops waiting, the others can still be woken. A paused queue wakes no claim until it
+// is resumed; until then no claim says More for it, or a NextDue that has passed.
 //
 // A wake-up is a hint: a claim may wait although there is a job, for at most its Wait, and a
-// claim made later finds everything. Two exceptions: a claim may skip jobs that another call
-// is working on, even if its caller is gone, until that call ends; and when a claim that was
-// woken for some queues is cut off, a later claim of several queues may skip these queues
-// for some seconds.
+// claim made later finds everything. There are two exceptions. A claim may skip jobs that
+// another call is working on until that call ends, even if its caller is gone. And when a
+// claim that was woken for some queues is cut off, a later claim of several queues may skip
+// these queues for some seconds.
 //
 // # Enqueue
 //
@@ -198,15 +196,15 @@
 // # Operating
 //
 // §21 Pages. A page examines at most Query.Limit records, and may return fewer jobs, or
-// none, beside a Cursor. A query selects the jobs that match all fields that it sets. A job
-// that matches during the whole listing is shown at least once, unless the time that it is
-// listed by changes meanwhile; a listing by key may miss jobs that become pending meanwhile.
+// none, with a Cursor. A query selects the jobs that match all fields that it sets. A job
+// that matches during the whole listing is shown at least once, unless the time by which it
+// is listed changes meanwhile. A listing by key may miss jobs that become pending meanwhile.
 // A job leaves all listings with its record.
 //
-// Pending, active and waiting jobs are listed in any order; scheduled and retry by due time;
-// final ones by their end; earliest first, or latest first with Newest, which leaves out
-// jobs that end meanwhile. A cursor of another query is refused, or gives some page. Find,
-// Queues and Prune leave out queues that do not exist.
+// Pending, active and waiting jobs are listed in any order, scheduled and retry jobs by due
+// time, and final ones by their end. The earliest come first, or the latest with Newest,
+// which leaves out jobs that end meanwhile. A cursor of another query is refused, or gives
+// some page. Find, Queues and Prune leave out queues that do not exist.
 //
 // §22 Operations. Each Ref is decided on its own, in order: done, ErrNotFound, or
 // ErrWrongState (the table forbids it, or the Ref's epoch has passed). A refusal answers the
@@ -215,16 +213,17 @@
 // CancelRequested, sends EventCancel, and shows in Renewed.Cancel until the lease ends;
 // repeating it is harmless.
 //
-// §23 Counts and pruning. Counts are exact, or true as of AsOf; they are never scans.
+// §23 Counts and pruning. Counts are exact, or true as of AsOf; they never need a scan.
 // Suppressed says how many of the dead jobs in Counts are suppressed. OldestPending says,
 // for each priority that has pending jobs, when the job that is claimed next was created, so
-// that a starving priority shows. A store for which looking for the oldest jobs, or counting
-// the leases of workers, has become expensive may answer with what it saw up to a minute
-// ago, unless the request has a Now.
+// that a starving priority shows. To look for the oldest jobs, or to count the leases of
+// workers, can become expensive for a store. Then it may answer with what it saw up to a
+// minute ago, unless the request has a Now.
 //
-// Prune removes completed and cancelled records that are past their time or over the count,
-// which is of both states together, earliest end first; dead ones by RetainDead; and
-// whatever else has lapsed: remembered IDs, unique windows, ended workers, marks.
+// Prune removes completed and cancelled records that are past their time, and those over the
+// count, earliest end first. The count is of both states together. It removes dead jobs by
+// RetainDead, and whatever else has lapsed: remembered IDs, unique windows, ended workers,
+// marks.
 //
 // # Marks, events, clients
 //
@@ -235,11 +234,12 @@
 // holder. So a former owner can no longer change the mark. After a drop, and while nobody
 // holds a mark, all but Held in the answer is zero.
 //
-// §25 Watch. Watch returns once events of later calls will be seen. EventSettled says to which
-// state a settle or a Retire took a job, even if no record is left, and that an OpCancel
-// ended one; no other step sends it. Each event is sent at most once; a watcher that is slow
-// loses some and learns how many (EventMissed). Events of different jobs arrive in any
-// order. A caller that waits for a job watches, looks, waits, and looks again at intervals.
+// §25 Watch. When Watch has returned, it sees the events of all later calls. EventSettled
+// says to which state a settle or a Retire took a job, even if no record is left, and that
+// an OpCancel ended one; no other step sends it. Each event is sent at most once. A slow
+// watcher loses some events and learns how many (EventMissed). Events of different jobs
+// arrive in any order. A caller that waits for a job watches, looks, waits, and looks again
+// at intervals.
 //
 // §26 Several clients. All of this holds for any number of brokers on one store at once, and
 // for one broker used from any number of goroutines.
@@ -251,14 +251,14 @@
 //
 // §27 Holding. OpHold takes a pending, scheduled or retry job out of everything that claims
 // read, into state waiting, in one step. Such a job is not claimed and does not fall due. It
-// keeps body, head and unique key, and shows Holder, HeldFrom and, where it had one, RunAt.
-// Holding it again for the same Holder is done already, whatever the Ref's epoch; for
-// another it answers ErrWrongState and names the holder.
+// keeps body, head and unique key, and shows Holder, HeldFrom and, if it had one, RunAt.
+// Holding it again for the same Holder succeeds and changes nothing, whatever the Ref's
+// epoch is. For another Holder it answers ErrWrongState and names the holder.
 //
 // OpUnhold restores the job's state: a pending job goes to the front of its queue, others
 // keep their time, which may have passed. Every refusal of an operation on a held job names
 // its holder. OpUnhold and OpDelete with a Holder answer ErrWrongState for a job that
-// somebody else holds.
+// another holder has.
 //
 // §28 Editing. OpEdit replaces the payload of a job that is pending, scheduled, in retry or
 // dead, in one step. Everything else in the stored body stays, fields of a newer version
@@ -268,19 +268,19 @@
 // held job answers ErrWrongState and names its holder, who may have copied it.
 //
 // §29 Restoring. A NewJob with Restore is stored as it was elsewhere: in its state, with its
-// CreatedAt and its Head, whose epoch rises by one, so that no Ref from there fits. A job in
-// retry keeps its time, which may have passed; a pending or scheduled one is pending or
-// scheduled by its time. A unique key is held for its TTL from the restore. Completed and
-// cancelled jobs are kept for their retention from the time of their end; when that is over,
-// the receipt is the same and nothing is stored.
+// CreatedAt and its Head. The epoch rises by one, so that no Ref from elsewhere matches. A
+// job in retry keeps its time, which may have passed; a pending or scheduled one becomes
+// pending or scheduled by its time. A unique key is held for its TTL from the restore.
+// Completed and cancelled jobs are kept for their retention from the time of their end; when
+// that is over, the receipt is the same and nothing is stored.
 //
 // The checks are those of §18, with two exceptions: ErrQueueFull refuses only pending and
 // scheduled jobs, and a job that ended, or that freed its unique key by starting, takes
-// none. An ID that exists answers ErrDuplicate, so that a repeat is harmless. But while its
-// job is held, which may be the original itself, it answers ErrWrongState and names the
-// holder. OpDelete with a Holder remembers a given ID (§1) with the job's epoch: it is
-// refused, except to a job restored from a later epoch. So a job can come back, and a late
-// repeat cannot.
+// none. An ID that exists answers ErrDuplicate, so that a repeat is harmless. But while the
+// job with that ID, which may be the original itself, is held, the answer is ErrWrongState
+// and names the holder. OpDelete with a Holder remembers a given ID (§1) with the job's
+// epoch: then the ID is refused, except for a job restored with a later epoch. So a job can
+// come back, and a late repeat cannot.
 //
 // # What handlers keep
 //
@@ -289,16 +289,16 @@
 // progress. It replaces all that was kept before. It is fenced, numbered and answered like
 // any item (§10), with StateActive. It changes nothing else: neither the lease, the epoch,
 // the charges, a unique key, marks or counts, nor a request to cancel, which still shows in
-// Renewed.Cancel. It sends no event and wakes no claim. Repeating it is harmless. Of several
-// items of a request for one lease, the Keeps before the item that ends the lease apply, in
-// order; the items behind that item answer ErrLeaseLost.
+// Renewed.Cancel. It sends no event and wakes no claim. Repeating it is harmless. If a
+// request has several items for one lease, the Keeps before the item that ends the lease
+// apply, in order; the items after it answer ErrLeaseLost.
 //
 // §31 Kept. What was kept stays with the job through every transition but one: Complete
 // drops checkpoint and steps, and leaves the progress. So a job that is retried, released,
 // reclaimed, redriven or restored has it; claims, reclaims and Find give it with the job,
-// with NoPayload too. Outcome.With replaces it. After a Keep under its lease a caller gives
-// each outcome what it kept last; otherwise the outcome leaves what the item's Head has, or
-// what is stored. Retire leaves what is stored.
+// with NoPayload too. Outcome.With replaces it. After a Keep, the caller must add what it
+// kept last to the outcome that ends the lease. Without With, the outcome leaves what the
+// item's Head has, or what is stored. Retire leaves what is stored.
 //
 // # Limits, keys and order
 //
@@ -306,7 +306,7 @@
 // policies of keys, and serves jobs with a key like all others.
 //
 // §32 Limits of a queue. Policy.MaxActive bounds the active jobs of the queue, over all
-// workers and counted from leases: a claim leases no more than the limit leaves. Policy.Rate
+// workers and counted from leases: a claim leases no more than the limit allows. Policy.Rate
 // bounds the jobs that claims lease: in any span of Per at most Jobs + Burst, counted by
 // [Bucket] with the queue's clock. A lease counts once, also when its answer was lost; a job
 // that is released or crashes and is claimed again counts again. A Reclaim starts nothing.
@@ -327,17 +327,17 @@
 // priority and may start one gets one job before any has a second. A key of weight w has w
 // turns where another has one. The jobs without a key take turns as one more key, of weight
 // 1. A key that becomes able to start a job while others have their turns has its first turn
-// after at most one round of the others: as many jobs of each as its weight. Within a key
-// and a priority the order is that of §16.
+// after at most one round of the others. In a round, each key gets as many jobs as its
+// weight. Within a key and a priority the order is that of §16.
 //
-// A change of a policy may begin the turns anew, and until a claim says no More it may skip
-// keys. Turns are counted in the store or in each handle; a call that runs beside others may
-// skip keys that another call is working on.
+// After a change of a policy, the turns may start from the beginning, and claims may skip
+// keys until one of them says no More. Turns are counted in the store or in each handle. A
+// call that runs at the same time as others may skip keys that another call is working on.
 //
-// §35 Limits of a key. KeyMaxActive and KeyRate, or those of the key's own policy, bound for
-// each key what §32 bounds for the queue, and its pause keeps all its jobs back. A claim
-// skips the keys that may start nothing, at a cost that does not depend on how many they are
-// or how many jobs they have. KeyMaxDepth bounds the jobs of the key that are pending,
+// §35 Limits of a key. KeyMaxActive and KeyRate, or MaxActive and Rate of the key's own
+// policy, bound for each key what §32 bounds for the queue. The pause of a key keeps all its
+// jobs back. A claim skips the keys that may start nothing, at a cost that does not depend on
+// how many there are or how many jobs they have. KeyMaxDepth bounds the jobs of the key that are pending,
 // scheduled, waiting or in retry: an Enqueue that finds as many is refused with
 // ErrQueueFull, and the Error's Field is "key".
 //
@@ -351,16 +351,15 @@
 //
 // An Enqueue into an ordered queue refuses, as ErrInvalid, a job without a key and one of
 // another than the normal priority ([Policy.Admit]). Such jobs that were there before, or
-// are restored, are claimed as in other queues, but behind their key's head. Without the
-// rule there are no heads. Jobs that were active when it was set are waited for (as with a
-// KeyMaxActive of 1), and are no heads.
+// are restored, are claimed as in other queues, but after their key's head. Without the
+// rule there are no heads. Jobs that are active when the rule is set are no heads, but the
+// others wait for them, as with a KeyMaxActive of 1.
 //
-// §37 What a limit keeps back. A limited job stays pending: nothing of it is charged or
-// changed, and it takes nothing of one limit while it waits for another. It makes no claim
-// say More, and wakes none. A waiting claim (§17) is woken by what makes it claimable: an
-// end of a lease, a change of a policy, a redrive or a deletion of a head. Where only time
-// does that, NextDue is not later than that time; it may be earlier. For waking (§17) the
-// job becomes due then.
+// §37 What a limit keeps back. A job that a limit keeps back stays pending: nothing of it is
+// charged or changed, and it uses nothing of one limit while it waits for another. It makes
+// no claim say More, and wakes none. What makes the job claimable wakes a waiting claim
+// (§17): an end of a lease, a change of a policy, a redrive or a deletion of a head. If only
+// time does that, NextDue is that time or earlier. For waking (§17) the job becomes due then.
 //
 // Limits hold exactly at every instant, whatever calls run at once, whatever answer is lost
 // and whichever worker dies. A change of a policy counts for claims that begin after it, and
@@ -372,55 +371,60 @@
 //
 // # Meeting a held key
 //
-// A backend with Limits.NoMove declines this part as a whole. A held key refuses a job with
-// Restore, whatever its Conflict.
+// A job meets a held key if another job holds its unique key when it is enqueued. A backend
+// with Limits.NoMove declines this part as a whole. A held key refuses a job with Restore,
+// whatever its Conflict.
 //
 // §39 Replacing. A job that meets a held key, and whose Conflict is not to refuse, replaces
 // what the holder's handler reads: payload and its reference, type version, headers,
 // correlation ID, idempotency key. The holder must be pending, scheduled or in retry, and of
 // the same type. This is one step, as OpEdit (§28): the holder keeps its position, its
-// epoch, its key and all else. A claim gets all of the one or all of the other.
+// epoch, its key and all else. A claim gets either all of the old or all of the new.
 //
 // The new job is not stored, and a full queue does not refuse it. Its receipt has no error,
-// and says Replaced and the holder's ID, state and time. Its own ID is refused for
-// Policy.DuplicateSpan, as one with GivenID is: a repeat changes nothing, and answers
-// Replaced and the holder's ID again, without a state; another job with it is refused.
+// and says Replaced and the holder's ID, state and time. Its own ID is then refused for
+// Policy.DuplicateSpan, like an ID with GivenID. A repeat of the new job changes nothing, and
+// answers Replaced and the holder's ID again, without a state. Another job with that ID is
+// refused.
 //
-// A holder that is in another state, of another type, or whose record is gone before its
-// window lapsed, refuses the new job with ErrDuplicate; one whose body cannot be read with
-// ErrNewerForm or ErrMalformed. The receipt names it. A later job with the ID of a holder
-// that is gone is not the holder.
+// The new job is refused with ErrDuplicate if the holder is in another state or of another
+// type, or if its record is gone before its window lapsed. It is refused with ErrNewerForm
+// or ErrMalformed if the holder's body cannot be read. The receipt names the holder. A later
+// job with the ID of a holder that is gone is not the holder.
 //
 // §40 Debouncing. With ConflictDebounce a pending or scheduled holder also gets the new
 // job's time, by its Delay or RunAt, but at most the holder's CreatedAt plus the new job's
-// Unique.Latest. This is as OpReschedule: the epoch rises. A holder that is pending or due,
-// and whose new time has come, keeps its position and its epoch. A holder in retry keeps its
+// Unique.Latest. As with OpReschedule, the epoch rises. A holder that is pending or due, and
+// whose new time has come, keeps its position and its epoch. A holder in retry keeps its
 // time.
 //
 // §41 Keeping the last. With ConflictKeepLast or ConflictDebounce, a job that meets an
 // active holder is stored, and runs after it, if the Mode of both is UniqueUntilDone. Until
-// then it is waiting: its Holder is Behind the ID of the holder, HeldFrom and RunAt say what
-// it becomes. The step that ends the holder, in whatever way, makes it pending at the back,
-// or scheduled, raises its epoch, and gives it the key.
+// the holder ends, the job is waiting: its Holder is what [Behind] returns for the holder's
+// ID, and HeldFrom and RunAt say what it becomes. The step that ends the holder, in whatever
+// way, makes the job pending at the back, or scheduled, raises its epoch, and gives it the
+// key.
 //
 // At most one job waits behind another. A further job whose Conflict is not to refuse
-// replaces the waiting one, whatever the holder's state, and ConflictDebounce moves its
-// RunAt, in the same epoch. Once a waiting job is stored, no TTL counts, neither the holder's
-// nor its own. It counts for MaxDepth, and a full queue refuses it. OpCancel and OpDelete end
-// it. OpHold, OpUnhold, and OpDelete with a Holder answer ErrWrongState and name its Holder.
+// replaces the waiting one, whatever the holder's state is, and ConflictDebounce moves its
+// RunAt, in the same epoch. While a job waits, no TTL counts, neither the holder's nor its
+// own. A waiting job counts for MaxDepth, and a full queue refuses it. OpCancel and OpDelete
+// end it. OpHold, OpUnhold, and OpDelete with a Holder answer ErrWrongState and name its
+// Holder.
 //
 // # Totals
 //
 // §42 Totals. A queue counts what happens in it, from when it was made; [Totals] names what
 // it counts. Each number is raised once, in the step that causes it: an answer that is
 // repeated (§10), or a refusal, counts nothing. So no number falls while the queue exists.
-// They are exact, or true as of AsOf, as the counts beside them (§23). A lease counts as
+// They are exact, or true as of AsOf, like the counts (§23). A lease counts as
 // claimed once, also when its answer was lost; a Reclaim claims nothing, and a crash counts
 // in the outcome that charges it. Restoring counts nothing (§29), nor does a job that
 // replaced another one (§39). OpCancel and Retire count the jobs that they cancel.
 //
 // §43 Waits and runs. An item of a Settle that ended a lease adds its Waited and its Ran, as
-// its caller measured them. Each that is not zero is one wait, or one run. Keep adds none.
+// its caller measured them. A Waited that is not zero counts as one wait, and a Ran that is
+// not zero as one run. Keep adds none.
 //
 // # Several stores
 //
@@ -441,6 +445,6 @@
 //     ErrUnsupported. So are bounds of records by count (§23).
 //   - §22: whether a queue is in use is asked of one store after the other.
 //
-// A call that one of the stores failed answers for the others, beside an error; Renew and
-// Watch succeed.
+// If a call fails in one of the stores, it answers for the others, together with an error;
+// Renew and Watch succeed.
 package broker

@@ -9,8 +9,8 @@ import (
 
 // The stored forms are sequences of fields: a tag, uvarint(number<<1 | wire),
 // then a varint (wire 0) or a length and bytes (wire 1). A reader skips
-// numbers it does not know, so fields can be added without a new version; the
-// version byte in front changes only when an old reader must not try.
+// numbers it does not know, so fields can be added without a new version. The
+// version byte in front changes only if an old reader must not read the form.
 
 type writer struct{ b []byte }
 
@@ -37,7 +37,8 @@ func (w *writer) bytes(field int, p []byte) {
 	}
 }
 
-// enclose makes the bytes written since position from the content of a field.
+// enclose turns the bytes that were written after position from into the content of a
+// field: it inserts the tag and the length before them.
 func (w *writer) enclose(field int, from int) {
 	var head [2 * binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(head[:], uint64(field)<<1|1)
@@ -53,8 +54,8 @@ func (w *writer) time(field int, t time.Time) {
 
 func (w *writer) duration(field int, d time.Duration) { w.int(field, DurationMicros(d)) }
 
-// fields calls f for each field of b. For wire 0, v is set; for wire 1, p is,
-// and it aliases b.
+// fields calls f for each field of b. For wire 0, v is set; for wire 1, p is set,
+// and aliases b.
 func fields(b []byte, f func(field int, v int64, p []byte) error) error {
 	return rawFields(b, func(field int, v int64, p, _ []byte) error { return f(field, v, p) })
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// The errors of the contract. Test with errors.Is; an *Error around one names the
+// The errors of the contract. Test with errors.Is; an *Error that wraps one names the
 // operation, queue, job and field.
 //
-// Each of these means that the call, or the item of a batch that has it, changed
-// nothing. After any other error it is unknown whether the call took effect.
+// Each of these means that the call, or the item of a batch that has this error,
+// changed nothing. After any other error it is unknown whether the call took effect.
 var (
 	// ErrUnavailable: the store could not be reached, and the call was
 	// certainly not applied.
@@ -38,10 +38,10 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrUnsupported: the backend's Limits exclude this.
 	ErrUnsupported = errors.New("not supported by this backend")
-	// ErrNewerForm: a stored job, or a queue's layout, written by a newer
-	// version of this module than the caller's.
+	// ErrNewerForm: a newer version of this module than the caller's wrote the stored
+	// job, or the queue's layout.
 	ErrNewerForm = errors.New("written by a newer version")
-	// ErrMalformed: stored bytes that no version wrote.
+	// ErrMalformed: the store has bytes that no version of this module wrote.
 	ErrMalformed = errors.New("malformed stored form")
 	// ErrClosed: the broker was closed.
 	ErrClosed = errors.New("broker closed")
@@ -99,8 +99,8 @@ func Invalid(field, hint string, args ...any) error {
 	return &Error{Field: field, Hint: fmt.Sprintf(hint, args...), Err: ErrInvalid}
 }
 
-// About returns err with its empty Op, Queue and ID set. It wraps an err that is no
-// *Error, and returns nil for nil.
+// About returns err with Op, Queue and ID set, each if it was empty. It wraps an err
+// that is not an *Error, and returns nil for nil.
 func About(err error, op, queue, id string) error {
 	if err == nil {
 		return nil
@@ -122,7 +122,7 @@ func About(err error, op, queue, id string) error {
 	return &c
 }
 
-// sentinels has the errors after which nothing was applied.
+// sentinels are the errors after which nothing was applied.
 var sentinels = []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGone, ErrNotFound, ErrWrongState,
 	ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed}
 

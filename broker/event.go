@@ -9,9 +9,9 @@ func (r *WatchRequest) Wants(kind EventKind) bool {
 
 // SendEvent sends an event to a watcher and never waits. If the channel's buffer is
 // full, it removes the buffered events and sends an EventMissed with their number first
-// (§25). So a watcher learns of a gap before the events behind it, and always gets the
-// newest event. The buffer has room for at least two events. One goroutine at a time
-// may send to a channel.
+// (§25). So a watcher learns of a gap before it gets the events after it, and always
+// gets the newest event. The buffer must have room for at least two events. Only one
+// goroutine at a time may send to a channel.
 func SendEvent(to chan Event, e Event) {
 	select {
 	case to <- e:

@@ -68,7 +68,7 @@ var jobFindings = []FindingKind{
 	{Code: "count-differs",
 		Means:  "a count is not the number of jobs: depth limits, retention by count, lists and alerts use a wrong number",
 		Repair: "the count is set to the number of jobs",
-		Advice: "examine again; if this comes back alone, please report it as a bug"},
+		Advice: "examine again; if this finding comes back without others, please report it as a bug"},
 }
 
 // What can be wrong with unique keys, partition keys and remembered IDs.
@@ -86,7 +86,7 @@ var nameFindings = []FindingKind{
 		Means:  "the jobs of a partition key wait for one that is gone or has ended: none of them runs",
 		Repair: "they no longer wait for it"},
 	{Code: "key-without-turn",
-		Means:  "a partition key that may start a job has no turn, so that none runs; or one that may not has a turn",
+		Means:  "a partition key that may start a job has no turn, so its jobs do not run; or a key that may start none has a turn",
 		Repair: "it gets a turn, or loses it"},
 	{Code: "unique-key-of-missing-job",
 		Means:  "a job that is gone holds a unique key: new jobs with that key are refused as duplicates",

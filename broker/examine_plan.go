@@ -19,8 +19,8 @@ type ExamineCursor struct{ Part, Queue, Pos string }
 
 func (c ExamineCursor) String() string { return c.Part + "\n" + c.Queue + "\n" + c.Pos }
 
-// Read returns where a step begins. It answers ErrInvalid for a cursor that no step of
-// this plan gave.
+// Read returns where a step begins. It returns ErrInvalid for a cursor that is not of
+// this plan.
 func (p ExaminePlan) Read(r *ExamineRequest) (c ExamineCursor, err error) {
 	if r.Cursor == "" {
 		c.Queue = r.Queue
@@ -49,9 +49,9 @@ func (p ExaminePlan) of(r *ExamineRequest) []string {
 	return p.Queue
 }
 
-// Next returns the cursor of the step after c. Pos is the position that the part has
-// reached, empty if it is over. The function after returns the queue behind one, or ""
-// at the end.
+// Next returns the cursor of the step after c. Argument pos is the position reached in
+// the part; it is empty if the part is done. Function after returns the queue that
+// follows a given one, or "" at the end.
 func (p ExaminePlan) Next(r *ExamineRequest, c ExamineCursor, pos string, after func(queue string) (string, error)) (string, error) {
 	if pos != "" {
 		c.Pos = pos

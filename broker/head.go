@@ -16,7 +16,7 @@ const headNumbers = 7
 
 // Field numbers of the tail, and of one failure in it.
 const (
-	tailVersion = iota + 1 // only when it is not 1
+	tailVersion = iota + 1 // written only if it is not 1
 	tailReason
 	tailSuppressed
 	tailResult
@@ -74,9 +74,9 @@ func ParseHead(p []byte) (State, Head, error) {
 }
 
 // AppendTail appends the part of a head that a store only carries: reason, suppressed
-// flag, result, error history and what the handler kept. It is empty for most heads. It
-// writes fields that ParseTail did not know back unchanged, so that an older worker does
-// not remove what a newer one wrote.
+// flag, result, error history and what the handler kept. For most heads it is empty.
+// AppendTail writes back unchanged the fields that ParseTail did not know, so that an
+// older worker does not remove what a newer one wrote.
 func AppendTail(dst []byte, h *Head) []byte {
 	if h.newer {
 		return append(dst, h.unknown...)

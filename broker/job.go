@@ -19,7 +19,7 @@ const (
 	StateCompleted              // done; kept for its retention
 	StateDead                   // in the dead-letter queue
 	StateCancelled              // ended by a decision; kept for its retention
-	StateWaiting                // held: out of the queue until its holder puts it back
+	StateWaiting                // held: out of the queue until its holder puts it back, or the job before it ends (§41)
 )
 
 var stateNames = [...]string{"none", "pending", "scheduled", "active", "retry", "completed", "dead", "cancelled", "waiting"}
@@ -46,7 +46,7 @@ func ParseState(name string) (State, error) {
 	return StateNone, Invalid("state", "%q is none of waiting, scheduled, pending, active, retry, completed, cancelled, dead", name)
 }
 
-// Final reports whether no transition but an operator's leads out of s.
+// Final reports whether a job in s has ended: only an operator or Prune takes it out of s.
 func (s State) Final() bool { return s == StateCompleted || s == StateDead || s == StateCancelled }
 
 // Editable reports whether OpEdit may replace the payload of a job in s.
@@ -101,9 +101,10 @@ const (
 	// ConflictReplace: its payload and headers replace those of the holder, which
 	// has not started. Otherwise it is refused.
 	ConflictReplace
-	// ConflictDebounce: as ConflictReplace, and the holder waits for the time of
-	// the new job, at most until Unique.Latest after its own creation. Behind an
-	// active holder it is stored as with ConflictKeepLast. It excludes UniqueWindow.
+	// ConflictDebounce: as ConflictReplace, and the holder waits for the time of the
+	// new job, at most until Unique.Latest after the holder's creation. While the
+	// holder is active, the new job is stored as with ConflictKeepLast. It excludes
+	// UniqueWindow.
 	ConflictDebounce
 	// ConflictKeepLast: as ConflictReplace; but while the holder is active, the
 	// job is stored and runs after it. It needs UniqueUntilDone.
@@ -202,7 +203,7 @@ const (
 	ReasonSkipRetry              // the handler asked for no retry
 	ReasonCrashes                // crash budget spent
 	ReasonExpired                // its deadline passed before it was done
-	ReasonUnknownType            // no worker knew its type for too long
+	ReasonUnknownType            // for a long time, no worker that claimed it knew its type
 	ReasonUndecodable            // its stored form could not be read
 )
 

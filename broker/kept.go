@@ -84,7 +84,7 @@ func (k *Kept) Check() error {
 	return nil
 }
 
-// String returns what a failed test shows.
+// String returns a text for the messages of failed tests.
 func (k *Kept) String() string {
 	if k == nil {
 		return "none"
@@ -96,7 +96,7 @@ func (k *Kept) String() string {
 	return fmt.Sprintf("{%d bytes %.40q, steps [%s], progress %v}", len(k.Checkpoint), k.Checkpoint, strings.Join(steps, ", "), k.Progress)
 }
 
-// Clone returns a copy that shares nothing with k; nil of nil.
+// Clone returns a copy that shares nothing with k, or nil for nil.
 func (k *Kept) Clone() *Kept {
 	if k == nil {
 		return nil
@@ -144,7 +144,7 @@ func (w *writer) kept(k *Kept) {
 	w.str(tailNote, k.Progress.Note)
 }
 
-// parse reads one of those fields.
+// parse reads a field that writer.kept wrote.
 func (k *Kept) parse(field int, v int64, p []byte) error {
 	switch field {
 	case tailCheckpoint:

@@ -29,9 +29,10 @@ type Limits struct {
 	TimeStep time.Duration
 	// InProcess says that the store lives and dies with this process, and loses no
 	// wake-up. Servers then have long leases and long waits by default. A wrapper that
-	// loses calls or answers clears it. A store that outlives its process leaves it
-	// false, also if only one process at a time can open it, as with a locked file: the
-	// jobs of a process that died would wait for the end of a long lease.
+	// loses calls or answers sets it to false. It is false for a store that outlives its
+	// process, because the jobs of a process that died would wait for the end of a long
+	// lease. That also holds for a store that only one process at a time can open, such
+	// as a locked file.
 	InProcess bool
 }
 
@@ -76,5 +77,5 @@ const (
 	NoTimeout     = MaxDelay // as a Timeout: none
 )
 
-// MaxTime bounds due times: every store's sort keys hold microseconds before it exactly.
+// MaxTime bounds due times: before it, the sort keys of every store hold microseconds exactly.
 var MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -23,8 +23,8 @@ func (q *Query) Matches(j *Job) bool {
 		(q.Suppressed || !j.Suppressed)
 }
 
-// Needles are bytes that the stored form of every job contains for which [Query.Matches]
-// holds; nil means no condition. A store can search for them and not send the records
+// Needles are bytes that occur in the stored form of every job that [Query.Matches]
+// accepts; nil means no condition. A store can search for them, and need not send records
 // that lack them. Other records may contain them too, so Matches still decides.
 type Needles struct {
 	TailBegins []byte // the tail of the head begins with this
@@ -32,7 +32,7 @@ type Needles struct {
 	Body       []byte // the body contains this
 }
 
-// Needles returns those of q. A query by IDs has none.
+// Needles returns the needles of q. A query by IDs has none.
 func (q *Query) Needles() (n Needles) {
 	if len(q.IDs) > 0 {
 		return n
@@ -49,7 +49,7 @@ func (q *Query) Needles() (n Needles) {
 	return n
 }
 
-// Some reports whether there are any.
+// Some reports whether there is any needle.
 func (n *Needles) Some() bool { return n.TailBegins != nil || n.Tail != nil || n.Body != nil }
 
 // listedAt returns the time that After and Before of a Query bound.

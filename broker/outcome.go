@@ -38,8 +38,8 @@ type Outcome struct {
 	kept    *Kept
 }
 
-// Complete ends a job that is done. The result is kept with the job's record, if that is
-// kept.
+// Complete ends a job that is done. If the job's record is kept, the result is kept with
+// it.
 func Complete(result []byte) Outcome { return Outcome{kind: OutcomeComplete, result: result} }
 
 // Retry charges a failure and makes the job due after delay, at once when

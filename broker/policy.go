@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Policy is the record of rules of a queue, or of one of its keys (§33). A backend
-// honours each rule in the atomic step of the call that it concerns. A key has the rules
-// from Paused to Weight; those that are not zero replace the queue's rules for each key.
+// Policy has the rules of a queue, or of one of its keys (§33). A backend applies each
+// rule in the atomic step of the call that the rule concerns. A key has the rules from
+// Paused to Weight; those that are not zero replace the queue's rules for each key.
 type Policy struct {
 	Paused    bool  // claims get nothing
 	MaxDepth  int64 // pending, scheduled and waiting jobs; for a key also those in retry; 0 means unbounded
@@ -33,8 +33,8 @@ type Policy struct {
 	PriorityRound int64
 }
 
-// OfKey returns the rules from Paused to Weight that hold for a key whose own policy is
-// given; it may be zero.
+// OfKey returns the rules from Paused to Weight that hold for a key. own is the key's own
+// policy, which may be zero.
 func (p *Policy) OfKey(own Policy) Policy {
 	of := Policy{Paused: own.Paused, MaxDepth: cmp.Or(own.MaxDepth, p.KeyMaxDepth), MaxActive: cmp.Or(own.MaxActive, p.KeyMaxActive),
 		Rate: cmp.Or(own.Rate, p.KeyRate), Weight: cmp.Or(own.Weight, 1)}
@@ -87,8 +87,8 @@ type Retention struct {
 	Count int64
 }
 
-// PolicyRequest changes those rules that it sets, of a queue's policy or of the policy of
-// one of its keys. NoLimit removes a limit; of a Rate it is the value of Jobs.
+// PolicyRequest changes the rules that it sets, in the policy of a queue or of one of its
+// keys. NoLimit removes a limit; to remove a Rate, set its Jobs to NoLimit.
 type PolicyRequest struct {
 	Queue string
 	Key   string // empty for the policy of the queue
@@ -212,7 +212,7 @@ func (r *PolicyRequest) Changes() (changes []RuleValue) {
 	r.Apply(&some)
 	r.Apply(&others)
 	for _, rule := range Rules() {
-		if v := rule.Of(&some); v == rule.Of(&others) { // set: the value does not depend on the one before
+		if v := rule.Of(&some); v == rule.Of(&others) { // the request sets it: the result does not depend on the value before
 			changes = append(changes, RuleValue{rule, v})
 		}
 	}
@@ -252,9 +252,9 @@ func (r *PolicyRequest) Check(l Limits) error {
 	return About(err, "policy", r.Queue, "")
 }
 
-// check refuses a rate that bounds nothing, and one that stores could not count exactly:
-// (Jobs + Burst + 1) spans of Per, in microseconds, must be less than 2^53, the largest
-// whole number that a double holds exactly.
+// check refuses a rate that bounds nothing, and one that stores could not count exactly.
+// (Jobs + Burst + 1) spans of Per, in microseconds, must be less than 2^53: up to there, a
+// double holds every whole number exactly.
 func (r *Rate) check(name string) error {
 	if r.Jobs == NoLimit && r.Per == 0 && r.Burst == 0 {
 		return nil

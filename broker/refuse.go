@@ -9,11 +9,12 @@ import (
 // Decide decides whether a store applies the operation to the job that ref names, given
 // the state and the epoch that it found and, for a waiting job, the holder (§22, §27,
 // §28, §41). It returns done if nothing is left to do. The error is ErrWrongState and
-// says why: the job changed since it was read, another holds it, or its state.
+// says why: the job changed since it was read, another holder has it, or its state does
+// not allow the operation.
 func (o *Operation) Decide(ref Ref, state State, epoch int64, holder string) (done bool, err error) {
 	others := o.Holder != "" && holder != "" && holder != o.Holder
 	if _, behind := IsBehind(holder); behind && o.Kind == OpUnhold {
-		others = true // it would run beside the job that it is behind
+		others = true // the job would run at the same time as the job that it is behind
 	}
 	switch {
 	case o.Kind == OpHold && holder == o.Holder:
@@ -64,7 +65,7 @@ func Behind(id string) string { return behindPrefix + id }
 // IsBehind returns the ID of the job after which a job with this Holder runs.
 func IsBehind(holder string) (id string, ok bool) { return strings.CutPrefix(holder, behindPrefix) }
 
-// Held returns the error of a call that a held job refuses.
+// Held returns the error of a call that is refused because the job is held.
 func Held(holder string) error { return wrongState("its state is " + now(StateWaiting, holder)) }
 
 // Allowed reports whether the operation is for jobs in a state. OpRemoveQueue is for

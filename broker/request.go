@@ -24,10 +24,10 @@ type NewJob struct {
 	Restore *Restored // its past elsewhere; nil for a fresh job
 
 	// FirstSend says that the client generated the ID for this job and has not sent it
-	// before. Leave it false when resending. A store need not look for a record of the ID
-	// then, but may. A first send that arrives after its own repeat changes nothing while
-	// the job has a record; once the job is done and has none, it may be stored, and run,
-	// once more.
+	// before. Leave it false when resending. If it is true, a store need not look for a
+	// record of the ID, but may. A first send that arrives after its own repeat changes
+	// nothing while the job has a record. Once the job is done and has none, the job may
+	// be stored, and run, once more.
 	FirstSend bool
 }
 
@@ -39,10 +39,10 @@ type Receipt struct {
 	ID    string    // of the NewJob; with Replaced, of the job that has its payload now
 	State State     // pending or scheduled; waiting behind Holder; of a restored job its state
 	RunAt time.Time // due time of a scheduled or retry job, also behind Holder
-	// Holder is, with ErrDuplicate, the ID of the job that holds the ID or the
-	// unique key; with ErrNewerForm or ErrMalformed, of the job that cannot be
-	// replaced; with ErrWrongState, who holds the job. Without an error it is the ID
-	// of the job that was replaced, or behind which this one waits.
+	// Holder depends on Err. With ErrDuplicate it is the ID of the job that has the ID
+	// or holds the unique key. With ErrNewerForm or ErrMalformed it is the ID of the job
+	// that cannot be replaced. With ErrWrongState it is the holder of the job. Without an
+	// error it is the ID of the job that was replaced, or behind which this one waits.
 	Holder   string
 	Replaced bool // the job ID has the payload now, and no job was stored (§39)
 	Err      error

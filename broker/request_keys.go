@@ -59,7 +59,8 @@ type KeyInfo struct {
 // Block says why no job of a key may start.
 type Block uint8
 
-// The reasons, the first that applies. Those of the whole queue are not among them.
+// The reasons. Of several, the first that applies is given. Reasons that concern the whole
+// queue, such as its pause, are not among them.
 const (
 	BlockNone   Block = iota
 	BlockPaused       // the key is paused

@@ -142,10 +142,10 @@ type Operation struct {
 
 	Payload []byte // OpEdit: the new one
 
-	// Holder names for whom OpHold takes jobs, so that another run of the same program
-	// finds them again. OpUnhold and OpDelete with a Holder refuse jobs that somebody
-	// else holds. OpDelete with a Holder also says that the job is elsewhere now, from
-	// where it may come back (NewJob.Restore).
+	// Holder names the one for whom OpHold takes jobs, so that another run of the same
+	// program finds them again. OpUnhold and OpDelete with a Holder refuse jobs that
+	// another holder has. OpDelete with a Holder also says that the job has been moved
+	// elsewhere, and may come back from there (NewJob.Restore).
 	Holder string
 }
 

@@ -18,7 +18,7 @@ type ClaimRequest struct {
 	Worker string
 	Queues []Share
 	Max    int
-	Bytes  int           // no further job once the answer has these (§13); 0 means DefaultClaimBytes
+	Bytes  int           // no further job once the answer has this many (§13); 0 means DefaultClaimBytes
 	Wait   time.Duration // how long to wait for a first job; needs an empty Settle
 
 	// Settle, when it has items, is settled before the claim, in the same
@@ -36,7 +36,7 @@ type Claimed struct {
 	More    bool      // something claimable may be left: asking again at once can help
 	NextDue time.Time // the earliest scheduled or retry job of these queues; zero when none
 	// Verdicts answer ClaimRequest.Settle.Items. SettleErr is the error of
-	// that settle alone; the claim may have succeeded beside it.
+	// that settle alone; the claim may have succeeded nevertheless.
 	Verdicts  []Verdict
 	SettleErr error
 }
@@ -82,8 +82,8 @@ type Renewed struct {
 	Cancel []Ref          // held jobs that an operator asked to cancel
 
 	// NextLapse is when the first leases of these queues run out, this worker's
-	// included, or earlier (§8). Until then no Reclaim is needed; at Now or earlier, one may
-	// have something to do. Zero means unknown.
+	// included; it can be earlier (§8). Before that time no Reclaim is needed. If it is
+	// not after Now, a Reclaim may find something. Zero means unknown.
 	NextLapse time.Time
 }
 
@@ -140,7 +140,7 @@ type ReclaimRequest struct {
 	Worker string // a live worker, which gets the new leases
 	Queues []string
 	Max    int
-	Bytes  int // no further job once the answer has these (§13); 0 means DefaultClaimBytes
+	Bytes  int // no further job once the answer has this many (§13); 0 means DefaultClaimBytes
 }
 
 // ByteLimit returns Bytes with its default applied.

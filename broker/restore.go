@@ -12,12 +12,12 @@ import (
 type Restored struct {
 	State     State     // pending, scheduled, retry, dead, completed or cancelled
 	CreatedAt time.Time // zero means now
-	Head      Head      // the stored epoch is the next one
+	Head      Head      // it is stored with the next epoch
 }
 
 // Bounds of a Restored, which may come from a file.
 const (
-	MaxEpoch = 1 << 52 // of a restored head: what every store counts exactly
+	MaxEpoch = 1 << 52 // of a restored head: every store counts exactly up to it
 	MaxHead  = 4 << 20 // bytes of the stored form of a restored head
 )
 

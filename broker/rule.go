@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Rule describes one rule of a [Policy], a number under a name. Stores keep rules, and
-// tools show and change them, by the table that [Rules] returns: a new rule needs no
-// code there, except where it acts.
+// Rule describes one rule of a [Policy], which is a number with a name. Stores keep rules,
+// and tools show and change them, by the table that [Rules] returns: a new rule needs code
+// only where it takes effect.
 type Rule struct {
 	Name  string // in a store and in JSON: max_depth
 	Unit  RuleUnit

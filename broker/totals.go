@@ -16,7 +16,7 @@ type Totals struct {
 	Expired   int64 // of the dead ones, those whose deadline had passed
 
 	Waits        int64 // settlements with Waited
-	WaitedMicros int64 // the sum of these; a Duration would overflow after 292 years, of all jobs together
+	WaitedMicros int64 // the sum of these; a Duration would overflow after 292 years, which all jobs together can wait
 	Runs         int64 // settlements with Ran
 	RanMicros    int64 // the sum of these
 }

@@ -59,5 +59,5 @@ func (j *NewJob) checkConflict(l Limits) error {
 }
 
 // Meets reports whether j may replace the holder of its unique key, or wait behind it,
-// in place of being refused. A restored job may not.
+// instead of being refused. A restored job may not.
 func (j *NewJob) Meets() bool { return j.Body.Unique.Conflict != ConflictRefuse && j.Restore == nil }

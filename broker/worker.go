@@ -16,7 +16,7 @@ const (
 	workerRunSince
 )
 
-// AppendWorkerInfo appends the stored form of what a worker says of itself. It leaves
+// AppendWorkerInfo appends the stored form of what a worker says about itself. It leaves
 // out ID, Until and Held, which the store knows.
 func AppendWorkerInfo(dst []byte, i *WorkerInfo) []byte {
 	w := writer{b: dst}

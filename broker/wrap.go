@@ -12,9 +12,9 @@ type Call struct {
 	// Request points to the request (*ClaimRequest), which may be changed before
 	// the call. For Ping it points to an empty struct.
 	Request any
-	// Reply points to what the method returns beside its error (*Claimed,
-	// *[]Receipt, *time.Time for Ping): the zero value before the call. It may be
-	// changed after it.
+	// Reply points to what the method returns besides its error (*Claimed, *[]Receipt,
+	// *time.Time for Ping). It is the zero value before the call, and may be changed
+	// after the call.
 	Reply any
 
 	clear func()
@@ -23,10 +23,10 @@ type Call struct {
 // Clear sets the reply to the zero value, like the reply of a call that failed.
 func (c *Call) Clear() { c.clear() }
 
-// Wrap returns a broker that calls around in place of each method of b that has a
-// context. Around calls next to make the call, or does not, and returns the call's
-// error. Any number of goroutines may call it at once. Limits, Reconnect and Close go to
-// b directly, and As finds b.
+// Wrap returns a broker that calls the function around instead of each method of b that
+// has a context. The function calls next to make the call, or does not, and returns the
+// error of the method. Any number of goroutines may call it at once. Limits, Reconnect
+// and Close go to b directly, and As finds b.
 func Wrap(b Broker, around func(ctx context.Context, c *Call, next func(context.Context) error) error) Broker {
 	return &wrapped{Broker: b, around: around}
 }

@@ -13,9 +13,9 @@ import (
 // its history and deadline. The original does not change. A second call with the same
 // ID enqueues nothing, as long as the queue remembers the ID.
 //
-// The error is ErrDuplicate if another job holds its unique key, ErrWrongState for the
-// node of a workflow, which the workflow enqueues itself, and ErrMalformed or
-// ErrNewerForm if the job cannot be read here.
+// The error is ErrDuplicate if another job holds its unique key. It is ErrWrongState for
+// the node of a workflow, which the workflow enqueues itself. It is ErrMalformed or
+// ErrNewerForm if this program cannot read the job.
 func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string) error {
 	const verb = "enqueue a copy"
 	if job == nil {

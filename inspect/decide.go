@@ -45,9 +45,9 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 }
 
 // inSteps works through the selection in pages of at most size jobs. step gets a page,
-// and the jobs of it that the decision applies to. Only jobs that were in the selection
-// at the start count, so it ends even if jobs keep arriving. It holds one page in
-// memory.
+// and the jobs of the page to which the decision applies. Only jobs that were in the
+// selection at the start count, so inSteps ends even if jobs keep arriving. It holds one
+// page in memory.
 func (s Selection) inSteps(ctx context.Context, size int, d *decision, report *Report, step func(*Page, []*broker.Job) error) error {
 	size = s.pageSize(size)
 	for page, err := range s.pages(ctx, size, size) {
@@ -82,7 +82,8 @@ func refsOf(jobs []*broker.Job) []broker.Ref {
 	return refs
 }
 
-// pageSize returns how many jobs a page has: most, or fewer at a low PerSecond.
+// pageSize returns how many jobs a page has: most, or PerSecond if that is lower, so that
+// no pause is longer than a second.
 func (s *Selection) pageSize(most int) int {
 	if s.perSecond > 0 {
 		return min(most, s.perSecond)

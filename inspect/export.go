@@ -25,9 +25,9 @@ func (s Selection) Export(ctx context.Context, w io.Writer) (Report, error) {
 
 // ExportAndDelete is like Export, and deletes the jobs of each page after flush has
 // returned nil. By returning nil, flush promises that the lines written so far are
-// durable. It takes only dead, completed and cancelled jobs, because no worker can
-// start them meanwhile. A job that was redriven or edited between export and deletion
-// is refused and stays, although the export has its line.
+// durable. Only dead, completed and cancelled jobs can be selected, because no worker
+// can start them meanwhile. A job that was redriven or edited between export and
+// deletion is refused and stays, although the export has its line.
 func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func() error) (Report, error) {
 	if flush == nil {
 		flush = func() error { return nil }

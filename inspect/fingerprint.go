@@ -7,7 +7,7 @@ import (
 
 // Fingerprint reduces an error message to what it has in common with similar
 // ones: its first line, with "…" for quoted texts, and # for numbers, IDs,
-// addresses and times. Messages with equal fingerprints probably have one
+// addresses and times. Messages with equal fingerprints probably have the same
 // cause.
 func Fingerprint(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, " \t\r\n"), "\n")

@@ -25,9 +25,9 @@ import (
 const lineVersion = 1
 
 // line is a job in an export: one JSON object on one line, in ASCII. Times are
-// RFC 3339 in UTC, to the microsecond; durations are those of
-// time.ParseDuration; payload, result, checkpoint, results of steps, and head are
-// base64; fields that are empty or zero are left out.
+// RFC 3339 in UTC, to the microsecond. Durations have the format of
+// time.ParseDuration. Payload, result, checkpoint, results of steps, and head are
+// base64. Fields that are empty or zero are left out.
 type line struct {
 	Version        int          `json:"v"`
 	Queue          string       `json:"queue"`
@@ -153,8 +153,8 @@ func (s *lineSpan) UnmarshalText(text []byte) error {
 	return err
 }
 
-// lineText is bytes that are nearly always text. They are written as a string if they
-// are valid text, and otherwise as {"base64": "…"}.
+// lineText is a value that is nearly always text. It is written as a string if it is
+// valid UTF-8, and otherwise as {"base64": "…"}.
 type lineText string
 
 type encodedText struct {

@@ -140,10 +140,11 @@ func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) 
 	return groups, true, nil
 }
 
-// DeadGroup returns the group of dead jobs with an ID, in upper or lower case, in the
-// named queues or in all. It sets Type, Fingerprint, and Examples with the newest job.
-// Suppressed jobs count. The error is ErrNotFound if no dead job belongs to the group;
-// to know that, it reads all dead jobs.
+// DeadGroup returns the group of dead jobs whose Group.ID is id, in upper or lower case,
+// in the named queues or in all. Use only Type, Fingerprint and Examples of the group:
+// the other fields describe the one example, the newest job found. Suppressed jobs
+// count. The error is ErrNotFound if no dead job belongs to the group; to know that,
+// DeadGroup reads all dead jobs.
 func (i *Inspector) DeadGroup(ctx context.Context, id string, queues ...string) (Group, error) {
 	for j, err := range i.dead(ctx, 0, true, queues) {
 		if err != nil {

@@ -143,7 +143,8 @@ func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Mar
 }
 
 // Work is what a queue did in Span: the difference of its totals, and the latencies
-// that servers reported in that time, which may be of slightly more or fewer jobs.
+// that servers reported in that time. The latencies may cover slightly more or fewer
+// jobs than the totals.
 type Work struct {
 	Span time.Duration
 	Totals
@@ -169,8 +170,8 @@ func (w Work) PerSecond(n int64) float64 {
 // Ended returns how many jobs ended: completed, dead or cancelled.
 func (w Work) Ended() int64 { return w.Completed + w.Dead + w.Cancelled }
 
-// Gone returns how long a backlog lasts at these rates, and false if it does not
-// shrink.
+// Gone returns how long it takes until a backlog is gone at these rates, and false if
+// the backlog does not shrink.
 func (w Work) Gone(backlog int64) (time.Duration, bool) {
 	net := w.PerSecond(w.Ended() - w.Enqueued)
 	if backlog == 0 {

@@ -37,10 +37,13 @@ type ImportReport struct {
 	Refusals []LineRefusal
 }
 
-// LineRefusal says why a line of an import was refused: ErrInvalid or ErrTooLarge if
-// the line is not a valid job; ErrNewerForm if a newer program wrote it; ErrDuplicate
-// if another job has its ID, or has its unique key (then Holder is that job's ID);
-// ErrQueueFull; ErrWrongState while the job with its ID is held.
+// LineRefusal says why a line of an import was refused. Err is one of these:
+//
+//   - ErrInvalid or ErrTooLarge: the line is not a valid job.
+//   - ErrNewerForm: a newer program wrote the line.
+//   - ErrDuplicate: another job has its ID, or its unique key; then Holder is that job's ID.
+//   - ErrQueueFull: the queue, or the job's key, is at its limit.
+//   - ErrWrongState: the job with its ID is held.
 type LineRefusal struct {
 	Line   int // counted from 1
 	Queue  string
@@ -116,7 +119,7 @@ func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing
 	return &importing{inspector: i, cfg: cfg}, nil
 }
 
-// readLine reads a line to its end, and returns at most the longest valid length of it.
+// readLine reads a line to its end. If the line is longer than maxLine, it returns no text.
 func readLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -225,8 +228,8 @@ type restoredJob struct {
 }
 
 // restore stores jobs with their history, in calls of bounded size. It repeats calls
-// whose outcome is unknown, which is harmless; sure reports that there was none. With
-// an error there are no answers.
+// whose outcome is unknown, which is harmless; sure reports that no call had an unknown
+// outcome. With an error there are no answers.
 func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, sure bool, err error) {
 	sure = true
 	for len(batch) > 0 {
@@ -262,7 +265,7 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 			}
 		}
 		if err == nil && failed > 0 && failed == len(receipts) {
-			err = receipts[0].Err // the store was away for all queues
+			err = receipts[0].Err // the store failed for all queues
 		}
 		return err
 	})
@@ -302,9 +305,9 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", broker.ErrDuplicate)}, nil
 }
 
-// insist repeats a call for some seconds while its outcome is unknown or the store is
-// away. repeated reports whether the outcome of a call before the last is unknown; the
-// error covers all calls.
+// insist repeats a call for some seconds while its outcome is unknown or the store
+// cannot be reached. repeated reports whether the outcome of a call before the last one
+// is unknown; the error covers all calls.
 func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.Broker) error) (repeated bool, err error) {
 	for attempt := 1; ; attempt++ {
 		err := i.call(ctx, f)
@@ -323,4 +326,4 @@ func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.B
 	}
 }
 
-const insistence = 6 // attempts, in five and a half seconds
+const insistence = 6 // attempts; the pauses between them add up to five and a half seconds

@@ -42,7 +42,7 @@ type Query = broker.Query
 //	MaxDepth  int64 // pending, scheduled and waiting jobs; of a key those in retry too; 0 means no limit
 //	MaxActive int64 // active jobs over all workers; 0 means no limit
 //	Rate      Rate  // of the jobs that claims take, over all workers
-//	Weight    int64 // of a key only: turns it has for one of another key; 0 means 1
+//	Weight    int64 // of a key only: its turns for each turn of a key of weight 1; 0 means 1
 //
 //	MaxBytes     int64 // of the bodies of pending, scheduled, waiting and retry jobs; 0 means no limit
 //	KeyMaxDepth  int64 // MaxDepth of each key
@@ -53,8 +53,8 @@ type Query = broker.Query
 //
 //	RetainCompleted Retention     // and cancelled; the zero value keeps none
 //	RetainDead      Retention     // the zero value keeps all
-//	DuplicateSpan   time.Duration // how long a caller's own ID is remembered after its job; 0 means an hour
-//	PriorityRound   int64         // of this number of claimed jobs at least one is of each priority that waits; 0 means no round
+//	DuplicateSpan   time.Duration // how long a caller's own ID is remembered after its job is gone; 0 means an hour
+//	PriorityRound   int64         // of so many claimed jobs in a row, at least one is of each priority that waits; 0 means no round
 type Policy = broker.Policy
 
 // WorkerInfo describes a live worker:
@@ -162,13 +162,14 @@ func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, e
 	return i.queues(ctx, broker.QueuesRequest{Names: names})
 }
 
-// Overview is like Queues, with the live workers of each queue. It is one call to the
-// broker, too.
+// Overview is like Queues, with the live workers of each queue. Like Queues, it makes
+// one call to the broker.
 func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
 	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
 }
 
-// wanted reports whether names, which select all queues if empty, select a queue.
+// wanted reports whether names select a queue. Without names, all queues but those of the
+// framework are selected.
 func wanted(queue string, names []string) bool {
 	if len(names) == 0 {
 		return !broker.Reserved(queue)
@@ -177,7 +178,8 @@ func wanted(queue string, names []string) bool {
 }
 
 // Queue describes one queue with its live workers. The error is ErrNotFound if the
-// queue does not exist: nothing was ever enqueued there.
+// queue does not exist. A queue exists from its first job, server or change of policy
+// until it is removed.
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
 	if err == nil && labels.Pattern(name) {

@@ -57,8 +57,8 @@ type list struct {
 	stop func()
 }
 
-// list returns a list of the selection, with pages of a size that suits a caller who
-// reads up to most jobs of that many selections.
+// list returns a list of the selection. Its pages are small if the caller reads few jobs
+// (most, if not zero) from a number of selections.
 func (s Selection) list(ctx context.Context, most, selections int) *list {
 	size, sparse := s.listSizes()
 	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {

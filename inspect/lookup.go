@@ -17,15 +17,16 @@ import (
 // from.
 const MaxLookup = 10
 
-// LeastPrefix is the shortest beginning of an ID that Lookup accepts. The jobs of many
-// days share a shorter one.
+// LeastPrefix is the shortest beginning of an ID that Lookup accepts. ULIDs made within
+// about 17 minutes share six characters; those of nine hours share five.
 const LeastPrefix = 6
 
-// Lookup returns the jobs that an operator can mean by id, without payloads, at most
-// MaxLookup, in the named queues or in all. It tries in this order, and stops at the
-// first match: jobs with this ID; jobs whose ID is a ULID that differs only in case;
-// jobs whose IDs are ULIDs that begin with id, in upper or lower case, if id has at
-// least six characters. Other IDs must be exact: order-98 does not find order-981.
+// Lookup returns the jobs that an operator may mean by id, without payloads, at most
+// MaxLookup, in the named queues or in all. It tries these in order, and stops at the
+// first that finds a job: the job with this ID in each queue; the same for a ULID that
+// differs only in case; and, if id has at least six characters, jobs whose IDs are ULIDs
+// that begin with id, in upper or lower case. Other IDs must be exact: order-98 does not
+// find order-981.
 //
 // A search by the beginning of an ID reads the queues' jobs page by page, which takes
 // seconds for a million jobs. A job that moves meanwhile can be missed.
@@ -71,8 +72,8 @@ func (i *Inspector) byID(ctx context.Context, infos []QueueInfo, id string) (fou
 	return found, nil
 }
 
-// byPrefix searches the jobs that may have been enqueued since begin, and a day before
-// it, because the clocks of producers and the store differ.
+// byPrefix searches the jobs that may have been enqueued after begin. It goes back a day
+// further, because the clocks of producers and of the store may differ.
 func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix string, begin time.Time) (found []broker.Job, err error) {
 	whose := func(q *Query) func(*broker.Job) bool {
 		q.NoPayload = true
@@ -98,7 +99,7 @@ func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix stri
 }
 
 // OfType lists all jobs of a type, in the named queues or in all, queue by queue and
-// state by state, with those that ended and suppressed ones. It reads the queues' jobs
+// state by state, including those that ended and suppressed ones. It reads the queues' jobs
 // page by page, which takes seconds for a million jobs. A job that moves meanwhile can
 // be shown twice, or be missed. An error comes with a nil job and ends the listing. For
 // one queue and state, use Select with Query.Type.

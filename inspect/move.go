@@ -17,7 +17,7 @@ import (
 type Destination struct {
 	// Broker is the store; the caller closes it.
 	Broker broker.Broker
-	// Queue is the queue there; empty means the same name.
+	// Queue is the queue in that store; empty means the same name.
 	Queue string
 	// Copy leaves the jobs at the source unchanged. Then both copies of a waiting job
 	// will run.
@@ -38,12 +38,14 @@ type Destination struct {
 // UndoMove puts them back instead.
 //
 // Report.Done counts jobs that are at the destination, and Repeated those that were
-// there already. A job is refused, and stays, with ErrDuplicate if another job there
-// has its ID, or its unique key (then Holder is that job's ID); with ErrQueueFull,
-// ErrTooLarge or ErrNewerForm if the destination cannot take it; with ErrWrongState if
-// another decision changed it meanwhile. The report is valid even with an error. The
-// text of ErrUnsupported says which of the two stores does not move jobs
-// (broker.Limits.NoMove). After ErrUnavailable, jobs may still be held.
+// there already. A job that is refused stays at the source. The error is ErrDuplicate if
+// another job at the destination has its ID, or its unique key; then Holder is that job's
+// ID. It is ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take the
+// job, and ErrWrongState if another decision changed the job meanwhile.
+//
+// The report is valid even with an error. The text of ErrUnsupported says which of the
+// two stores does not move jobs (broker.Limits.NoMove). After ErrUnavailable, jobs may
+// still be held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	m, err := s.inspector.mover(ctx, s.query.Queue, to)
 	if err != nil {
@@ -73,9 +75,9 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 	return report, m.finishHeld(ctx, &report)
 }
 
-// UndoMove puts the jobs that moves to a destination hold back into their queue. Jobs
-// that are already at the destination are deleted here instead, and count as Repeated.
-// Do not use it while such a move is running.
+// UndoMove takes the jobs that are held by moves to a destination, and puts them back
+// into their queue. Jobs that are already at the destination are deleted here instead,
+// and count as Repeated. Do not use it while such a move is running.
 //
 // Without a Broker in to, it puts back the jobs of every move from the queue without
 // looking at destinations: a job that is already at its destination then runs twice.
@@ -198,8 +200,8 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 	return id, err
 }
 
-// eachHeld calls f with the jobs of a queue that have a holder, or with movePrefix
-// those of all moves, page by page.
+// eachHeld calls f, page by page, with the jobs of a queue that a holder holds. If holder
+// is movePrefix, these are the jobs that any move holds.
 func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
 	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage, movePage) {
 		if err != nil {

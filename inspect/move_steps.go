@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// errRemembered says that the destination remembers the ID of another job.
+// errRemembered says that the destination remembers the ID because another job had it.
 var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", broker.ErrDuplicate)
 
 // holdAndMove moves jobs that a worker could claim: it holds a page of them, moves
@@ -85,14 +85,14 @@ func (m *mover) finishHeld(ctx context.Context, report *Report) error {
 }
 
 // moveHeld restores held jobs at the destination and deletes them here. fresh says that
-// no earlier move can have sent them: if the destination remembers the ID of one, it is
-// another job's.
+// no earlier move can have sent them: if the destination remembers the ID of one of them,
+// another job had that ID.
 func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, report *Report) error {
 	ctx = context.WithoutCancel(ctx)
 	batch, sent, back := m.batch(held, report)
 	answers, sure, err := m.to.restore(ctx, batch)
 	if err != nil && !broker.MayHaveApplied(err) {
-		back = append(back, sent...) // it is certain that none of them is there
+		back = append(back, sent...) // certainly none of them is at the destination
 		sent = nil
 	} else if err != nil {
 		return errors.Join(err, m.from.unhold(ctx, back, nil))
@@ -115,8 +115,8 @@ func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, rep
 	return errors.Join(err, m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
 }
 
-// batch returns copies for the destination, the jobs they were made of, and in back the
-// jobs that cannot be copied.
+// batch returns copies for the destination, the jobs from which they were made, and in
+// back the jobs that cannot be copied.
 func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob, sent, back []broker.Job) {
 	for n := range found {
 		j := &found[n]
@@ -175,8 +175,8 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 	return err
 }
 
-// copyTo copies jobs, and in a move deletes the originals in a final state. They need
-// no hold, because no worker can claim them.
+// copyTo copies jobs. In a move it also deletes the originals, which are in a final state:
+// they need no hold, because no worker can claim them.
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
 	s.query.NoPayload = false
 	err = s.inSteps(ctx, movePage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {

@@ -96,8 +96,8 @@ func (n PauseNote) String() string {
 	return text
 }
 
-// PauseNote returns who paused or resumed a queue last. It is known if an inspector
-// did, in the last year.
+// PauseNote returns who paused or resumed a queue last. known is false if no inspector
+// did so in the last year.
 func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote, known bool, err error) {
 	if err := i.check(ctx); err != nil {
 		return note, false, err

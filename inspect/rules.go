@@ -15,8 +15,8 @@ const None = "none"
 
 var orders = []string{broker.OrderNone: None, broker.OrderStop: "stop", broker.OrderSkip: "skip"}
 
-// RuleText formats the value of a rule for a person; zero is the sentence that explains
-// it. ParseRule reads all other texts.
+// RuleText formats the value of a rule for a person. For zero it returns the text that
+// says what zero means. ParseRule reads all other texts.
 func RuleText(rule *broker.Rule, n int64) string {
 	switch {
 	case n == 0:
@@ -56,7 +56,7 @@ func ParseRule(rule *broker.Rule, text string) (n int64, err error) {
 	case broker.RuleSpan:
 		d, err := readable.ParseSpan(text)
 		if err != nil || d < 0 {
-			return 0, broker.Invalid(name, "%q is no time span; write 90s, 15m, 12h or 7d", text)
+			return 0, broker.Invalid(name, "%q is not a time span; write 90s, 15m, 12h or 7d", text)
 		}
 		return broker.DurationMicros(d), nil
 	}

@@ -38,7 +38,7 @@ func TestParseRule_ReadsWhatPeopleWrite(t *testing.T) {
 		{"rate_per", "90s", 90_000_000, ""},
 		{"keep_dead", "1w2d", 9 * day, ""},
 		{"keep_dead", "3d12h", 3*day + day/2, ""},
-		{"keep_dead", "soon", 0, "no time span"},
+		{"keep_dead", "soon", 0, "not a time span"},
 		{"ordered", "skip", int64(broker.OrderSkip), ""},
 		{"ordered", "none", 0, ""},
 		{"ordered", "yes", 0, "none, stop, skip"},

@@ -92,7 +92,8 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	}
 }
 
-// listSizes returns how many records a call of a listing examines: the first one, and one after few jobs matched.
+// listSizes returns how many records a call of a listing examines: the first call, and a
+// call after one that matched few jobs.
 func (s *Selection) listSizes() (first, sparse int) {
 	needles := s.query.Needles()
 	switch {
@@ -125,7 +126,7 @@ func (s Selection) Redrive(ctx context.Context) (Report, error) {
 }
 
 // Cancel cancels jobs that have not ended. The contexts of running jobs end
-// with cause ErrCancelled, and what the handler returns decides.
+// with cause ErrCancelled, and what their handlers return decides the outcome.
 func (s Selection) Cancel(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpCancel}})
 }
@@ -142,8 +143,8 @@ func (s Selection) Reschedule(ctx context.Context, t time.Time) (Report, error) 
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule, RunAt: t}})
 }
 
-// RescheduleIn makes scheduled, retry and pending jobs due after delay, by the
-// store's clock when it starts. The limit is 100 years.
+// RescheduleIn makes scheduled, retry and pending jobs due after delay, counted from
+// the start of the call by the store's clock. The limit is 100 years.
 func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Report, error) {
 	if err := broker.CheckDuration("delay", delay); err != nil {
 		return Report{}, broker.About(err, broker.OpReschedule.String(), s.query.Queue, "")
@@ -163,22 +164,22 @@ func (s Selection) Unsuppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpUnsuppress}})
 }
 
-// Purge deletes every job of a queue that is in a state when it starts, including
-// suppressed ones. It is Select and Delete.
+// Purge deletes every job of a queue that is in the given state when Purge starts,
+// including suppressed jobs. It is Select and Delete.
 func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State) (Report, error) {
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 
-// Sizes of a page: of records with payloads, without payloads, and without payloads if few
-// of them match and the store leaves out the others. Then a call examines as many as allowed.
+// Records in a page: with payloads; without payloads; and without payloads if few of them
+// match and the store does not send the others. Then a call examines as many as it may.
 const (
 	defaultPage = 100
 	barePage    = 500
 	sparsePage  = 5000
 )
 
-// pages lists the selection in pages of at most size records, or of sparse records while fewer than a
-// tenth of size match. It skips IDs that do not exist.
+// pages lists the selection in pages of at most size records. While fewer than a tenth of
+// size match, the pages have at most sparse records. It skips IDs that do not exist.
 func (s Selection) pages(ctx context.Context, size, sparse int) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		q := s.query

@@ -20,15 +20,15 @@ func undoneQueue(queue string) string {
 }
 
 // UndoRedrive makes redriven jobs of a queue dead again, with the errors, counts and
-// times that they had. The argument was holds the jobs as List or Job returned them
-// before the redrive; their payloads are not needed. A job that a worker has claimed
-// since, or that changed otherwise, is refused with ErrWrongState and left alone.
+// times that they had. Pass the jobs in was, as List or Job returned them before the
+// redrive; their payloads are not needed. A job that a worker has claimed since, or that
+// changed otherwise, is refused with ErrWrongState and left alone.
 //
 // No job is lost, even if the process dies. No store can make a pending job dead, so
 // each job is held, restored as a dead job in another queue, whose name ends with
-// ".undone", and moved back from there. If the process dies, the job stays held, and
-// UndoMove finds it, or it is dead in that queue, and the next undo moves it on. The
-// error is ErrUnsupported if the store cannot move jobs.
+// ".undone", and moved back from there. If the process dies, a job may stay held; UndoMove
+// finds it. Or it may stay dead in the other queue; the next undo moves it back. The error
+// is ErrUnsupported if the store cannot move jobs.
 func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.Job) (report Report, err error) {
 	if err := i.check(ctx); err != nil {
 		return report, err

@@ -11,7 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// undoBatch is how many jobs of a queue are collected before they are made dead again.
+// undoBatch is how many jobs of a queue are collected before they are made dead again: it
+// bounds the memory of an undo.
 const undoBatch = 1000
 
 // UndoExported is UndoRedrive for the jobs that Export wrote to r before they were

@@ -12,18 +12,18 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// Explanation is one reason why a job has not run. Code is a contract: paused,
-// no-worker, unknown-type, busy, not-due, due, failed, queued, running,
-// cancel-requested, held, behind, workflow, completed, cancelled, dead, deadline, unreadable;
-// and of limits: queue-active, queue-rate, key-paused, key-order, key-active, key-rate.
-// Text is for people; it can contain text of the job's producer or handler.
+// Explanation is one reason why a job has not run. Programs can rely on Code. It is one of
+// paused, no-worker, unknown-type, busy, not-due, due, failed, queued, running,
+// cancel-requested, held, behind, workflow, completed, cancelled, dead, deadline and
+// unreadable; or, for limits, queue-active, queue-rate, key-paused, key-order, key-active
+// and key-rate. Text is for people; it can contain text of the job's producer or handler.
 type Explanation struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// Why returns why a job has not run, or how it ended, the first obstacle first. See
-// Evidence and Explain.
+// Why returns the reasons why a job has not run, or how it ended. What stops the job first
+// comes first. See Evidence and Explain.
 func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, error) {
 	job, err := i.Job(ctx, queue, id)
 	if err != nil {
@@ -36,8 +36,8 @@ func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, e
 	return Explain(evidence), nil
 }
 
-// Explain returns why a job has not run, or how it ended, the first obstacle first. It
-// does not call the store.
+// Explain returns the reasons why a job has not run, or how it ended. What stops the job
+// first comes first. It does not call the store.
 func Explain(e Evidence) (reasons []Explanation) {
 	j, q := e.Job, e.Queue
 	add := func(code, format string, args ...any) {
@@ -128,7 +128,7 @@ func alive(q QueueInfo) (workers []WorkerInfo) {
 // heldBy returns a text about the holder of a waiting job, and what to do.
 func heldBy(holder string) string {
 	if id, ok := broker.IsBehind(holder); ok {
-		return fmt.Sprintf("it runs after the job %s, which has its unique key, and has the last payload that came meanwhile", id)
+		return fmt.Sprintf("it runs after the job %s, which holds its unique key; it has the last payload that was enqueued meanwhile", id)
 	}
 	if to, ok := strings.CutPrefix(holder, movePrefix); ok {
 		return fmt.Sprintf("a move to %s (store and queue) holds it; if that move is no longer running, run it again or undo it", to)
@@ -172,8 +172,8 @@ func (e *Evidence) obstacles(add adder) {
 	}
 }
 
-// nobody returns a text that says that no live worker serves a queue, with the labels
-// that a worker would need.
+// nobody returns the text that no live worker serves a queue, with the labels that a
+// worker would need.
 func nobody(queue string) string {
 	base, required := labels.Split(queue)
 	switch len(required) {

@@ -285,7 +285,7 @@ func sealed(r journal.Record) []byte {
 	return append(p, r.Value...)
 }
 
-const sumSize = 4 // bytes of a CRC-32 // bytes of a CRC-32
+const sumSize = 4 // bytes of a CRC-32
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // this CRC, since processors compute it in hardware
 

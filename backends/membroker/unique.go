@@ -53,8 +53,6 @@ type past struct {
 
 // stays is the past.moved of a job that was not moved: no epoch is higher, so a restore is
 // refused as well.
-// stays is the past.moved of a job that was not moved: no epoch is higher, so a restore is
-// refused as well.
 const stays int64 = math.MaxInt64
 
 // remember makes the queue refuse an ID for its duplicate span from now on (§1).

@@ -149,7 +149,7 @@ type claiming struct {
 	b      *Broker
 	worker string
 	now    clock
-	asked  time.Time // the request's Now Now
+	asked  time.Time // the request's Now
 	known  *lastLook
 	heard  news // the wake-ups before it began
 	shares []broker.Share

@@ -60,7 +60,7 @@ const (
 // window is the time after a queue's last notification, with the notification that it delays.
 type window struct {
 	until time.Time
-	late  *wakeUp // sent at the end of the window; nil for none of the window; nil for none
+	late  *wakeUp // sent at the end of the window; nil for none
 }
 
 // wakeUp is a notification that a statement sends to one process with a waiting claim; nil for

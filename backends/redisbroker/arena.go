@@ -2,12 +2,12 @@ package redisbroker
 
 import "sync"
 
-// arena collects the texts of one call's arguments, so that a batch costs a few allocations and
-// not some for each job. A text is a piece of the buffer, and a pointer to a piece is an argument
-// without boxing.
+// arena collects the texts of one call's arguments, so that a batch needs few allocations in
+// all, not some for each job. A text is a piece of the buffer. A pointer to a piece becomes an
+// argument without an allocation.
 type arena struct {
 	buf     []byte
-	ends    []int // of the pieces
+	ends    []int // where the pieces end
 	pieces  []piece
 	args    []any
 	rows    []stretch // the jobs whose IDs were added
@@ -21,12 +21,13 @@ func (p *piece) MarshalBinary() ([]byte, error) { return *p, nil }
 
 var arenas = sync.Pool{New: func() any { return new(arena) }}
 
-// maxArena is the largest size of a buffer that is kept for other calls.
+// maxArena is the largest size of a buffer that is kept for other calls: larger ones are rare.
 const maxArena = 1 << 20
 
 func newArena() *arena { return arenas.Get().(*arena) }
 
-// free releases the arena and the arguments made from it: the calls that used them are over.
+// free releases the arena and the arguments made from it. Call it when the calls that used them
+// have ended.
 func (a *arena) free() {
 	if cap(a.buf) > maxArena {
 		return

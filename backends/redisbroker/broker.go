@@ -29,10 +29,10 @@ type Broker struct {
 	lastClaim lastClaim
 	dues      duewatch.Watch
 	members   members
-	few       int           // fewQueues, but in tests
-	plenty    atomic.Bool   // claims of many queues found that most of them had jobs
+	few       int           // fewQueues, except in tests
+	plenty    atomic.Bool   // the last claims of many queues found that most of the queues had jobs
 	marks     []*queue      // the keys of marks, by slot
-	pruned    atomic.Uint32 // slots of marks pruned
+	pruned    atomic.Uint32 // how many slots of marks were pruned
 
 	examinations examinations
 
@@ -48,15 +48,15 @@ var (
 )
 
 // New makes a broker on the server, the Sentinel group or the Cluster that client is for. It
-// copies the client's options into clients of its own, with retries off, since a repeated claim
-// would lease jobs that nobody knows of. Hooks of the given client are not copied. The caller
-// closes the given client after the broker. A client made by redis.NewFailoverClient lends one
-// connection, on which the broker learns when the Sentinels name another master.
+// copies the client's options into clients of its own, without retries, since a repeated claim
+// would lease jobs that no worker knows of. It does not copy the client's hooks. The caller closes
+// the client after the broker. If the client was made by redis.NewFailoverClient, the broker uses
+// one of its connections, to learn when the Sentinels name another master.
 //
-// New asks the server for its version and settings. It refuses a server older than Redis 6.2
-// (ErrUnsupported) and a client that cannot be copied or does not fit the server (ErrUnsupported).
-// It returns ErrUnavailable when no server answers. It logs a warning when the server may evict
-// keys, or does not show whether it does.
+// New asks the server for its version and settings. It returns ErrUnsupported if the server is
+// older than Redis 6.2, or if the client cannot be copied or does not fit the server. It returns
+// ErrUnavailable if no server answers. It logs a warning if the server may evict keys, or does not
+// show whether it does.
 func New(ctx context.Context, client redis.UniversalClient, config Config) (*Broker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -67,13 +67,13 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 		return nil, broker.About(err, "new", "", "")
 	}
 	if err = b.inspect(ctx); err != nil {
-		_ = b.store.close() // the reason is told already
+		_ = b.store.close() // err already says what is wrong
 		return nil, broker.About(err, "new", "", "")
 	}
 	b.listener.channels = make(map[string]*channel)
 	b.ending, b.end = context.WithCancel(context.Background())
 	if c, ok := client.(*redis.Client); ok && b.store.named != nil {
-		go b.store.named.follow(b.ending, c, b.config.Prefix+":master") // a key that is never there
+		go b.store.named.follow(b.ending, c, b.config.Prefix+":master") // a key that never exists
 	}
 	return b, nil
 }
@@ -94,7 +94,7 @@ func (b *Broker) inspect(ctx context.Context) error {
 		return &broker.Error{Field: "client", Err: broker.ErrUnsupported, Hint: "the server is no node of a Cluster; use redis.NewClient"}
 	}
 	if err != nil && broker.MayHaveApplied(err) {
-		return notSent(err) // looking changes nothing
+		return notSent(err) // the checks change nothing
 	}
 	return err
 }
@@ -133,10 +133,10 @@ func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 // Sentinel and the Cluster by itself.
 func (b *Broker) Reconnect() {}
 
-// Close ends calls that wait, puts back jobs that they were just given, and
-// closes the broker's connections, not the client that New was given. Calls in
-// flight get a second to finish; beside a store that does not answer it returns
-// after broker.MaxClose.
+// Close ends waiting calls, releases jobs that these have just leased, and closes
+// the broker's connections, but not the client that New was given. Other calls get
+// half of broker.MaxClose to finish. If the store does not answer, Close returns after
+// broker.MaxClose.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -167,14 +167,14 @@ func (b *Broker) Close() error {
 	case err := <-closed:
 		return err
 	case <-end:
-		return nil // connections that are being made end by themselves
+		return nil // connections that are still being made close by themselves
 	}
 }
 
-// putBackTime is how long jobs are tried to be put back that nobody takes.
+// putBackTime is how long the broker tries to release jobs that no caller takes.
 const putBackTime = 5 * time.Second
 
-// enter begins a call that leave ends. Its errors say that nothing was sent.
+// enter begins a call; leave ends it. If enter returns an error, nothing was sent.
 func (b *Broker) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)

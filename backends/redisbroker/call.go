@@ -15,45 +15,45 @@ import (
 // step is one script call and its answer.
 type step struct {
 	script *script
-	plain  []any    // instead: a command, whose answer is the only element of reply
-	node   *queue   // whose node is to run that
-	queues []string // whose keys it is given, a block each
-	keys   *queue   // instead: the keys it is given
-	create bool     // makes its queue if there is none
-	seen   bool     // this process knew that the queue was there when it was sent
+	plain  []any    // a command instead of a script; its answer is the only element of reply
+	node   *queue   // the queue whose node runs the plain command
+	queues []string // the queues whose keys the script gets, a block for each
+	keys   *queue   // other keys instead of those of queues
+	create bool     // creates its queue if it does not exist
+	seen   bool     // this process knew that the queue existed when it sent the step
 	now    string
-	args   []any         // behind those that every script has
-	batch  *enqueueBatch // enqueue_plain.lua: enqueue.lua would do instead
-	rows   []stretch     // the jobs that it names, where it names all; scripts are given their buckets alone
-	shares []int         // claim: which shares it serves …
-	places []int         // … and of which of its queues
+	args   []any         // after the arguments that every script has
+	batch  *enqueueBatch // for enqueue_plain.lua: its jobs, to call enqueue.lua instead if necessary
+	rows   []stretch     // the buckets of its jobs, if it names all its jobs: the script gets only the keys of these
+	shares []int         // for a claim: the shares that it serves
+	places []int         // for a claim: the queue of each share, by index in queues
 
-	reply []any // what follows the status and the time
+	reply []any // the answer after the status and the time
 	at    int64 // the store's time, in microseconds
-	code  int64 // why it did nothing; codeDone when it did
-	err   error // of the call itself; nil when the script answered
-	lag   error // what it did is on fewer replicas than it should
+	code  int64 // why the script did nothing; codeDone if it did its work
+	err   error // the error of the call itself; nil if the script answered
+	lag   error // not nil if too few replicas have the effect
 }
 
-// Why a script did nothing: lib/open.lua.
+// Why a script did nothing, as in lib/why.lua.
 const (
 	codeDone    = 0
 	codeAbsent  = 1 // no such queue
-	codeBuckets = 2 // other number of buckets than the caller thought
+	codeBuckets = 2 // the queue has another number of buckets than the caller assumed
 	codeNewer   = 3 // a newer layout
-	codeGone    = 4 // the worker is over, or was never registered
+	codeGone    = 4 // the worker has ended, or was never registered
 	codeGap     = 5 // an earlier part of the same settle is missing
-	codeBusy    = 6 // keys of something else are in the way
+	codeBusy    = 6 // keys of another program have the queue's names
 	codeLimited = 7 // the queue needs enqueue.lua, not enqueue_plain.lua
 )
 
 const (
 	layoutVersion = 1
-	maxRounds     = 4 // of calling again what was certainly not applied
+	maxRounds     = 4 // how often a call that was certainly not applied is sent
 )
 
-// nowArg writes the time of a request as scripts read it: µs, with a half for any part of one, or
-// 0 for the store's clock.
+// nowArg writes the time of a request as scripts read it: in µs, plus .5 for any fraction of a
+// µs; 0 for the store's clock.
 func nowArg(now time.Time) string {
 	if now.IsZero() {
 		return "0"
@@ -65,9 +65,9 @@ func nowArg(now time.Time) string {
 	return s
 }
 
-// run makes the calls, in one round trip for each node of the store. It repeats those that were
-// refused for something that can be repaired: a queue that has to be made first, a number of
-// buckets learned from the answer. It returns an error when ctx ended or the broker is closed;
+// run makes the calls, in one round trip for each node of the store. It repeats calls that were
+// refused for a reason that it can repair: a queue that must be created first, or another number
+// of buckets, which the answer has. It returns an error if ctx has ended or the broker is closed;
 // then the steps must not be read. Otherwise each step has its answer or its own error.
 //
 // If ctx ends first, late, if given, is called once the steps have been answered.
@@ -83,7 +83,7 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience(ctx, late != nil))
 	stop := func() bool { return true }
 	if late == nil {
-		stop = context.AfterFunc(ctx, cancel) // what is not sent yet is not sent any more
+		stop = context.AfterFunc(ctx, cancel) // do not send what is not sent yet
 	}
 	var mu sync.Mutex
 	done, abandoned := make(chan struct{}), false
@@ -121,16 +121,16 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	return nil
 }
 
-// unwatched is a context of which the client library sees only the deadline, which it sets on the
-// connection without a timer. Nothing waits longer for that: every use of a connection has a
-// deadline.
+// unwatched hides the end of a context from the client library, which sees only the deadline. The
+// library sets that on the connection, without a timer. Every use of a connection has a deadline,
+// so no call takes longer for that.
 type unwatched struct{ context.Context }
 
 func (unwatched) Done() <-chan struct{} { return nil }
 
-// patience returns how long to wait for an answer: a little longer than the caller does, so that
-// the caller's context is always the reason why the call ended; or as long as a call may take, if
-// a late answer matters.
+// patience returns how long to wait for an answer. That is a little longer than the caller waits,
+// so that a call ends because of the caller's context. If a late answer matters, it is as long as
+// a call may take.
 func patience(ctx context.Context, late bool) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok && !late {
 		return min(time.Until(deadline)+time.Second, callTimeout)
@@ -170,7 +170,7 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 	}
 }
 
-// createFor makes the queues that steps need and were refused for.
+// createFor creates missing queues, because of which steps were refused.
 func (b *Broker) createFor(ctx context.Context, steps []*step) {
 	var refused []*step
 	var names []string
@@ -195,7 +195,7 @@ func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 	return calls
 }
 
-// longName is the length of most names in keyNames, or more.
+// longName is at least the length of most names in keyNames; it sizes buffers.
 const longName = 3
 
 // newCall writes out a step for the queues as this process knows them.
@@ -254,7 +254,7 @@ func (s *step) read(c *call) {
 		s.reply = []any{c.cmd.Val()}
 		return
 	}
-	if code, ok := c.cmd.Val().(int64); ok { // enqueue_plain.lua, with nothing to tell
+	if code, ok := c.cmd.Val().(int64); ok { // the short answer of enqueue_plain.lua
 		s.code, s.at = code, 0
 		return
 	}
@@ -291,7 +291,7 @@ func (b *Broker) repair(s *step) bool {
 		}
 		s.err = fmt.Errorf("the number of buckets in the queue's record: %w", broker.ErrMalformed)
 	case codeAbsent:
-		return s.create // createFor has made it
+		return s.create // createFor has created the queue
 	case codeLimited:
 		b.queue(s.queues[0]).limit(s.seen)
 		s.batch.careful(s)

@@ -13,16 +13,17 @@ import (
 // Claim settles the outcomes that come with the request and leases jobs. §6, §14, §16, §17.
 //
 // For a few queues on one server it sends one script call, in one round trip with the settle. For
-// many queues a look first finds those that have something, and Claim asks these some at a time.
-// While most queues have jobs, it skips the look. In a Cluster it asks the groups at the same time,
-// each for a part of Max, and asks for the rest of Max where there is more.
+// many queues, a look first finds the queues that have jobs, and Claim then asks some of these at
+// a time. While most queues have jobs, it skips the look. In a Cluster it asks the groups of
+// queues at the same time, each for a part of Max. Then it asks groups with more jobs for the rest
+// of Max.
 //
-// A claim with a Wait that found nothing, or knows that it would, waits once, until the next due
-// time at the latest. It may return early without a job: when another worker was quicker, or to
-// report an earlier NextDue.
+// A claim with a Wait waits once if it found no job, or knows that it would find none, until the
+// next due time at the latest. It may return early without a job: if another worker was faster, or
+// to report an earlier NextDue.
 //
-// If ctx ends first, jobs that the server still leases are put back as soon as its answer arrives.
-// If the answer is lost, the worker's heartbeats show these leases (§7).
+// If ctx ends first, jobs that the server still leases are released as soon as its answer arrives.
+// If the answer is lost, the worker's heartbeats report these leases (§7).
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -67,12 +68,12 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 	return got, errors.Join(c.answer(b, &got), broker.About(ended, "claim", "", ""))
 }
 
-// claim is a claim in progress: what has been asked of which queue.
+// claim is a claim in progress: what it has asked of which queue.
 type claim struct {
 	request claimant
 	round   round    // the queues of a round
-	queues  []string // each once, in the order of the shares
-	spread  bool     // they are of several groups
+	queues  []string // each queue once, in the order of the shares
+	spread  bool     // the queues are of several groups
 	left    int      // what is left of Max
 	room    int      // what is left of Bytes
 	at      int64    // the store's time, from the answers
@@ -81,15 +82,15 @@ type claim struct {
 	// By share:
 	queueOf []int // index in queues
 	want    []int // what is left of its Max
-	asked   []int // jobs asked for in this round and not received
+	asked   []int // the number of jobs asked for in this round and not received
 	shares  [][]leased
 
 	// By index in queues:
 	group   []int // the queue's group; 0 on a single server
 	more    []bool
 	due     []int64
-	claimed []int64 // jobs, so far; -1 if unknown
-	keep    []bool  // it gave a job, or the claim took its wake token
+	claimed []int64 // how many jobs of the queue were claimed so far, in all; -1 if unknown
+	keep    []bool  // the queue gave a job, or the claim took its wake token
 	errs    []error
 }
 
@@ -217,12 +218,12 @@ func (c *claim) status(b *Broker, at int, status []any) {
 		c.more[at], c.due[at] = true, -1
 	case code == codeNewer && len(status) == 2:
 		c.errs[at] = newerLayout(number(status[1]))
-	default: // there is no such queue, so the worker is not registered in it
+	default: // the queue does not exist, so the worker is not registered in it
 		c.errs[at] = broker.ErrWorkerGone
 	}
 }
 
-// answer combines the answers of all rounds, and remembers what they say of due times.
+// answer combines the answers of all rounds, and remembers what they say about due times.
 func (c *claim) answer(b *Broker, got *broker.Claimed) error {
 	got.Now = moment(c.at)
 	n := 0
@@ -291,8 +292,8 @@ func (b *Broker) giveBack(to *claimant, steps []*step) {
 	b.release(to.worker, to.now, jobs)
 }
 
-// release puts jobs back to the front of their queues. If that fails they stay leased until the
-// worker notices leases that it does not know, or its leases run out. §7.
+// release puts jobs back to the front of their queues. If that fails, they stay leased until the
+// worker notices leases that it does not know, or until its leases run out. §7.
 func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
 	if len(jobs) == 0 {
 		return

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// fewQueues queues at most are asked without a look, which would cost more.
+	// fewQueues is up to how many queues a claim asks without a look, since a look would cost more.
 	fewQueues = 4
-	// mostAsked bounds the queues of one call, which then has some thousands of keys.
+	// mostAsked bounds the queues of one call: a call for so many has some thousands of keys.
 	mostAsked = 64
 )
 
-// tokensAsked is how many wake tokens one EXISTS counts. It usually finds none; if it finds some,
-// another EXISTS follows for each of these queues.
+// tokensAsked is how many wake tokens one EXISTS counts. It usually finds none. If it finds some,
+// each of these queues needs another EXISTS.
 const tokensAsked = 32
 
-// round is the state of a claim's rounds. A round asks the queues of the next shares, as many as
-// may fill the claim. If the claim has many queues, a look comes first, unless the last claims found
-// that most queues have something. A look sends plain commands, which take a fifth of the time of a
-// script over as many keys.
+// round is the state of a claim's rounds. A round asks the queues of the next shares, as many as may
+// be enough to fill the claim. If the claim has many queues, a look comes first, unless the last
+// claims found that most queues have jobs. A look sends commands, not a script: they take a fifth of
+// the time of a script for the same keys.
 type round struct {
 	many   bool
 	looks  int    // the step of the look that this round is, 1 or 2; 0 if it asks queues
@@ -28,7 +28,7 @@ type round struct {
 	alive  bool   // a look has seen that the worker is alive in the first queue
 	idle   []bool // by index in claim.queues: the queue has nothing
 	asked  []bool // by index in claim.queues: the queue was asked
-	least  int    // how many queues a round asks even if fewer may fill the claim
+	least  int    // how many queues a round asks at least, even if fewer may be enough
 	rounds int    // how many rounds asked queues
 	at     int    // the next share
 	now    []int  // queues of this round, by index
@@ -38,8 +38,8 @@ type round struct {
 	places [][]int // by step: its queues
 }
 
-// view is a look at the queues of one group: the time, the hints about each, and their tokens; and, of
-// the first group, whether the worker is alive in its first queue.
+// view is a look at the queues of one group: the time, the hints about each queue, and the tokens. For
+// the first group it also has whether the worker is alive in the first queue.
 type view struct {
 	places      []int
 	time, hints *step
@@ -114,10 +114,10 @@ func (c *claim) look(b *Broker) {
 	}
 }
 
-// ask makes a call for each group of the round's queues. Within a call the script keeps to the order
-// of the shares. Several calls divide Max greedily: a share is asked for what the earlier ones leave
-// if they get all they want, so the sum never exceeds Max. Bytes are divided evenly. A queue that is
-// asked for no job still answers whether it has more.
+// ask makes a call for each group of the round's queues. Within a call, the script serves the shares
+// in order. Several calls divide Max so that the sum never exceeds it: a share is asked for what is
+// left if all earlier shares get what they want. Bytes are divided evenly. A queue that is asked for
+// no job still answers whether it has more jobs.
 func (c *claim) ask() {
 	t := &c.round
 	groups := c.byGroup(t.now)
@@ -145,9 +145,10 @@ func (c *claim) ask() {
 	}
 }
 
-// choose selects the shares of the next round, in their order: as many as may fill the claim, from
-// least queues or more, but no more than mostAsked. It reports whether there are any. Over several
-// groups it starts with the first share each time, since shares may have got less than they want.
+// choose selects the shares of the next round, in order: as many as may be enough to fill the claim,
+// from at least least queues and at most mostAsked queues. It reports whether there are any. With
+// several groups it starts with the first share each time, since shares may have got less than they
+// want.
 func (c *claim) choose() bool {
 	t := &c.round
 	t.now, t.shares = t.now[:0], t.shares[:0]
@@ -200,7 +201,7 @@ func (c *claim) readNext(b *Broker) bool {
 	if t.many && !t.looked {
 		b.plenty.Store(c.left <= 0)
 	}
-	for _, i := range t.shares { // a queue has more than its share got: later shares have to wait
+	for _, i := range t.shares { // if a queue has more jobs than its share got, later shares must wait
 		cut = cut || c.asked[i] > 0 && c.more[c.queueOf[i]]
 	}
 	t.rounds++
@@ -217,9 +218,9 @@ func (c *claim) readNext(b *Broker) bool {
 	return c.choose()
 }
 
-// readLook reads which queues have to be asked. It reports whether the look is over, with no tokens
-// left to read one by one. The first queue is asked unless the look has shown that the worker is alive
-// there; if the look failed, all are.
+// readLook reads which queues the claim must ask. It reports whether the look is over, that is,
+// whether no tokens are left to read one by one. The claim asks the first queue unless the look has
+// shown that the worker is alive there. If the look failed, the claim asks all queues.
 func (c *claim) readLook(b *Broker) bool {
 	t := &c.round
 	if t.looks == 2 {
@@ -245,8 +246,7 @@ func (c *claim) readLook(b *Broker) bool {
 	return true
 }
 
-// readViews reads the answers to look. It returns the queues whose tokens have to be read one by
-// one.
+// readViews reads the answers to look. It returns the queues whose tokens must be read one by one.
 func (c *claim) readViews() (unsure []int) {
 	for _, v := range c.round.views {
 		if v.failed() {

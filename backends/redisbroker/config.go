@@ -12,36 +12,36 @@ import (
 // Config is how a Broker uses its store. The zero value is good.
 type Config struct {
 	// Prefix begins every key, so that several applications, or several
-	// environments of one, can share a server. Brokers that are to share
-	// queues use the same. It contains no braces. Defaults to "jobs".
+	// environments of one, can share a server. Brokers that share queues must use
+	// the same prefix. It must not contain braces. Defaults to "jobs".
 	Prefix string
 
 	// Buckets is the number of hashes over which the bodies of a queue's jobs
-	// are spread, from 1 to 64. It is fixed for a queue when the queue is made.
-	// With many of them a queue of a million jobs is nearly as fast as a short one,
-	// and easier to move between the nodes of a Cluster, which move one key at a
-	// time. Jobs whose IDs the application chose share one bucket, unless these IDs
-	// have 26 bytes, as ULIDs have. With one bucket, a claim of a single job costs
+	// are spread, from 1 to 64. A queue keeps the number with which it was created.
+	// With many buckets, a queue of a million jobs is nearly as fast as a short
+	// one, and easier to move between the nodes of a Cluster, which move one key at
+	// a time. Jobs with IDs chosen by the application share one bucket, unless the
+	// IDs have 26 bytes, like ULIDs. With one bucket, a claim of a single job costs
 	// the server a tenth less. Defaults to 64.
 	Buckets int
 
 	// Replicas is how many replicas must have a new job before Enqueue answers
-	// that it was accepted. When fewer acknowledge it within ReplicaTimeout, the
-	// job is stored, but Enqueue's error leaves that open ([broker.MayHaveApplied]
-	// is true), and sending the same ID again asks anew. A failover then loses no
-	// job that was accepted, unless a replica without it is promoted, which
-	// Sentinels avoid and do not rule out. Each Enqueue takes longer by
+	// that it was accepted. Then a failover loses no accepted job, unless a replica
+	// without the job is promoted; Sentinels avoid that, but cannot exclude it. If
+	// fewer replicas acknowledge the job within ReplicaTimeout, it is stored, but
+	// Enqueue returns an error that leaves this open ([broker.MayHaveApplied] is
+	// true); to check again, enqueue the same ID again. Each Enqueue takes longer by
 	// a round trip to the replicas. Claims and settles never wait: if a failover
-	// loses them, their jobs run again. Defaults to 0, which waits for none.
+	// loses them, their jobs run again. Defaults to 0: Enqueue does not wait.
 	Replicas int
 
-	// ReplicaTimeout is how long Enqueue waits for Replicas. Whole milliseconds;
-	// defaults to one second.
+	// ReplicaTimeout is how long Enqueue waits for Replicas, in whole milliseconds.
+	// Defaults to one second.
 	ReplicaTimeout time.Duration
 
-	// Logger is told of what an operator should know: settings of the server
-	// that can lose jobs, leases that a lost reply left behind. Payloads,
-	// names of jobs and passwords are never logged. Defaults to slog.Default.
+	// Logger receives what an operator should know: settings of the server that
+	// can lose jobs, leases that a lost reply left behind. Payloads, names of jobs
+	// and passwords are never logged. Defaults to slog.Default.
 	Logger *slog.Logger
 }
 

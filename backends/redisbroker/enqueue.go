@@ -11,15 +11,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Bounds of one script call, since it blocks the server while it runs. Longer requests are sent
-// as several calls in one round trip.
+// Bounds of one script call, which blocks the server while it runs. Longer requests are sent as
+// several calls in one round trip.
 const (
 	callJobs  = 1000
 	callBytes = 4 << 20
 )
 
-// singleBytes is the size of the largest body for which enqueue_plain.lua gets nothing but the job:
-// the record has only larger sizes.
+// singleBytes is the largest body for which enqueue_plain.lua gets only the ID and the body: the
+// queue's record stores only larger sizes.
 const singleBytes = 4096
 
 // Enqueue accepts or refuses each job on its own. §18. It takes one round trip; in a Cluster one
@@ -102,13 +102,13 @@ type jobKind int8
 
 const (
 	newJobs      jobKind = iota
-	restoredJobs         // from another store
-	meetingJobs          // of a request in which a job may replace another one
+	restoredJobs         // jobs from another store
+	meetingJobs          // jobs of a request in which a job may replace another one
 )
 
-// jobKindOf returns the kind of a job; meets says whether a job of the request may replace another
-// one. One script stores all new jobs of such a request. Calls of several scripts could change the
-// jobs' order, since one of them may have to be sent again.
+// jobKindOf returns the kind of a job. meets says whether a job of the request may replace another
+// one: then one script stores all new jobs of the request. Calls of several scripts could change the
+// order of the jobs, if one of them must be sent again.
 func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 	switch {
 	case j.Restore != nil:
@@ -122,14 +122,14 @@ func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 // enqueueBatch is the part of a request that goes into one script call.
 type enqueueBatch struct {
 	queue   *queue
-	kind    jobKind // of its jobs
-	items   []int   // indexes in the request
+	kind    jobKind // the kind of its jobs
+	items   []int   // the indexes of its jobs in the request
 	texts   *arena
-	named   []int // indexes in items of jobs with options, which have a third piece
-	longest int   // size of the largest body
-	all     int   // bytes of all bodies, as they are stored
-	created int64 // the store's time as far as this process knows; bodies begin with it
-	recent  bool  // created is recent enough: the script need not check it
+	named   []int // the indexes in items of jobs with options, which have a third piece
+	longest int   // the size of the largest body
+	all     int   // the size of all bodies, as they are stored
+	created int64 // the store's time as far as this process knows it; bodies begin with it
+	recent  bool  // created is recent enough, so the script need not correct it
 }
 
 func (e *enqueueBatch) full() bool {
@@ -169,8 +169,8 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-// step returns the call for the batch: of enqueue_plain.lua if no job has options and the queue is
-// not known to need the longer script.
+// step returns the call for the batch. It uses enqueue_plain.lua if no job has options and the queue
+// is not known to need the longer script.
 func (e *enqueueBatch) step(now string) *step {
 	t, n := e.texts, len(e.items)
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
@@ -202,7 +202,7 @@ func (e *enqueueBatch) step(now string) *step {
 }
 
 // careful turns s into a call of enqueue.lua, with IDs, bodies, and the options of jobs that have
-// some. The bodies lack the time of creation, which the script adds.
+// some. The bodies do not have the time of creation; the script adds it.
 func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)
@@ -292,7 +292,7 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 	}
 }
 
-// fullness reads an amount and its limit.
+// fullness reads an amount and the limit that it has reached.
 func fullness(v any) (is, limit int64) {
 	a, b, _ := strings.Cut(text(v), "/")
 	is, _ = strconv.ParseInt(a, 10, 64)

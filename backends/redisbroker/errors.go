@@ -11,16 +11,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// notApplied lists the server's refusals that come before a command, or a script's first write,
-// has done anything. OOM, READONLY, MISCONF and NOREPLICAS can also come from a command inside a
-// script, but only before the script's first write.
+// notApplied lists the errors with which the server refuses a command before it has done anything,
+// or a script before its first write. OOM, READONLY, MISCONF and NOREPLICAS can also come from a
+// command inside a script, but only before the script's first write.
 var notApplied = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "OOM",
 	"MISCONF", "NOREPLICAS", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "ERR max number of clients",
 }
 
 // classify wraps a client's error in broker.ErrUnavailable if the call was certainly not applied.
-// Other errors of the network leave that open.
+// Other network errors leave open whether it was applied.
 func classify(err error) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
@@ -52,8 +52,8 @@ func refused(err error) bool {
 	}
 	text := reply.Error()
 	for _, code := range notApplied {
-		// Before version 7 the error of a command inside a script stands at the
-		// end of the script's own: "ERR Error running script …: -OOM command …".
+		// Before version 7, the error of a command inside a script is at the end of
+		// the script's own error: "ERR Error running script …: -OOM command …".
 		if strings.HasPrefix(text, code) || strings.HasPrefix(text, "ERR Error running script") && strings.Contains(text, ": -"+code+" ") {
 			return true
 		}

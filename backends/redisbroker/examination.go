@@ -12,21 +12,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// examination is what is remembered of a queue between the steps of Examine.
+// examination is what a process remembers about a queue between the steps of Examine.
 //
-// A ready list cannot be searched for an entry without reading all of it. So the jobs that must
-// have a ready entry are remembered first. Then all lists are paged through, from the end at which
-// entries arrive, so that an entry that stays is seen. Then jobs whose entry was not seen are read
-// again. A job that is still in the same state, at the same epoch, had no entry.
+// To search a ready list for an entry, Redis must read the whole list. So Examine first remembers the
+// jobs that must have a ready entry. Then it pages through all lists, from the end at which entries
+// are added, so that it sees each entry that stays. Finally it reads the jobs again whose entries it
+// did not see. A job that is still in the same state and epoch had no entry.
 type examination struct {
 	awaited map[string]int8 // how often the ready entry of a job was seen, by creation time, priority and entry
-	line    int             // ready entries seen
-	missing []any           // those that the running part still has to look for
-	found   int             // findings about entries so far
-	surplus int64           // number of jobs less that of entries
+	line    int             // the number of ready entries seen
+	missing []any           // the entries for which the current part must still look
+	found   int             // the number of findings about entries so far
+	surplus int64           // the number of jobs minus the number of entries
 }
 
-// maxExaminations is how many are remembered; one that was dropped starts its queue again.
+// maxExaminations is how many examinations are remembered. If one was dropped, it begins again with its queue.
 const maxExaminations = 8
 
 type examinations struct {
@@ -86,14 +86,14 @@ func (x *examination) see(told []any) {
 	}
 }
 
-// batch returns how many entries one step may look for in a list, which takes time in proportion
-// to the list's length.
+// batch returns for how many entries one step may look in a list. The longer the list, the fewer, since
+// each search reads the whole list.
 func (e *examiner) batch() int { return max(1, min(e.req.Limit, 100_000/(e.line+1))) }
 
-// lost reads again the jobs whose entry was not seen.
+// lost reads the jobs again whose entries were not seen.
 func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
-		// They begin with the time at which they were stored, and become ready again in that order.
+		// The texts begin with the creation time of the job, so the jobs become ready again in that order.
 		e.missing = nil
 		for _, turn := range slices.Sorted(maps.Keys(e.awaited)) {
 			if e.awaited[turn] == 0 {
@@ -141,7 +141,7 @@ func (e *examiner) inBatches(ctx context.Context, part string, size int, args ..
 // total reports a difference between jobs and entries that no other finding explains.
 func (e *examiner) total() {
 	if e.surplus != 0 && e.found == 0 {
-		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are places of jobs",
+		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are entries of jobs",
 			"nothing says which of them is wrong")
 	}
 }

@@ -33,9 +33,9 @@ var examineScripts = map[string]*script{
 	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
 
-// Examine makes a step: one script call, which examines and repairs records atomically. Redis has
-// no command that tells whether a job has a ready entry: see examination. Until an examination is
-// over, its broker remembers some 100 bytes for each pending job.
+// Examine makes a step: one script call, which examines and repairs records atomically. Redis has no
+// fast command to check whether a job has a ready entry, see examination. So until an examination is
+// over, the broker remembers some 100 bytes for each pending job.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	if err := req.Check(); err != nil {
 		return broker.Examined{}, err
@@ -81,7 +81,7 @@ func (e *examiner) step(ctx context.Context, id string) (string, error) {
 		return e.next(ctx, "", pos)
 	}
 	if e.at.Part == "record" || e.b.examinations.get(id) == nil {
-		// The queue's first step, or its first again: this process does not remember the others.
+		// This is the first step of the queue, or this process does not remember the earlier steps, and starts again.
 		e.at.Part, e.at.Pos, e.Part = "record", "", "record"
 		id = e.b.examinations.begin()
 	}
@@ -152,7 +152,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 	return pos, over, err
 }
 
-// ofPlaces has the codes of findings that explain why there are fewer or more entries than jobs.
+// ofPlaces has the codes of the findings that explain why the numbers of entries and of jobs differ.
 var ofPlaces = map[string]bool{"job-without-entry": true, "job-listed-twice": true,
 	"entry-without-job": true, "entry-of-other-epoch": true,
 	"entry-malformed": true, "head-differs": true, "body-in-wrong-bucket": true, "lease-without-job": true, "lease-malformed": true,
@@ -207,8 +207,8 @@ func (e *examiner) note(code, id, what, left string) {
 	e.Findings = append(e.Findings, f)
 }
 
-// tokenPause is the time between two looks at a wake token: a worker that takes one claims next,
-// and leaves another.
+// tokenPause is the time between two checks of a missing wake token: a worker that took it claims at
+// once, and leaves another one.
 const tokenPause = 100 * time.Millisecond
 
 func (e *examiner) record(ctx context.Context) (pos string, over bool, err error) {

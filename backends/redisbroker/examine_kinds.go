@@ -10,7 +10,7 @@ func FindingKinds() []broker.FindingKind { return kinds.List() }
 
 const whenShorter = "examine again when fewer jobs wait"
 
-// What can be wrong with a job and its entries.
+// jobFindings is what can be wrong with a job and its entries.
 var jobFindings = []broker.FindingKind{
 	{Code: "entry-of-other-epoch",
 		Means:  "an entry names another epoch or priority than the job: the job would be leased again and again, and its outcomes refused",
@@ -43,10 +43,10 @@ var jobFindings = []broker.FindingKind{
 		Advice: whenShorter},
 }
 
-// What can be wrong with leases and workers.
+// workerFindings is what can be wrong with leases and workers.
 var workerFindings = []broker.FindingKind{
 	{Code: "lease-without-job",
-		Means:  "a lease is of a job that is not stored: the worker's count of leases is too high",
+		Means:  "a lease belongs to a job that is not stored: the worker's count of leases is too high",
 		Repair: "the lease is removed"},
 	{Code: "lease-of-other-epoch",
 		Means:  "a lease names another epoch than the job: its outcome is refused, and the job runs again when the worker ends",
@@ -59,7 +59,7 @@ var workerFindings = []broker.FindingKind{
 		Repair: "its leases end in one minute, unless it renews them"},
 }
 
-// What can be wrong with queues as a whole, their keys and tables.
+// queueFindings is what can be wrong with whole queues and their keys.
 var queueFindings = []broker.FindingKind{
 	{Code: "queue-not-listed",
 		Means:  "a queue is not in the list of queues: operators do not see it",
@@ -87,7 +87,7 @@ var queueFindings = []broker.FindingKind{
 		Repair: "waiting workers are woken"},
 }
 
-// What can be wrong with the server that is the store.
+// settingFindings is what can be wrong with the Redis server.
 var settingFindings = []broker.FindingKind{
 	{Code: "server-evicts-jobs",
 		Means:  "the server deletes keys, with all jobs in them, when its memory is full",

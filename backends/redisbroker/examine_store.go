@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// storePart examines what belongs to no queue.
+// storePart examines what does not belong to a queue.
 func (e *examiner) storePart(ctx context.Context) (pos string, err error) {
 	switch e.at.Part {
 	case "server":
@@ -122,7 +122,7 @@ func (e *examiner) slots(ctx context.Context) error {
 		reply, err := e.b.store.cluster.ClusterInfo(ctx).Result()
 		if err != nil {
 			if answered(err) {
-				return nil // this user may not ask
+				return nil // the user of this connection may not run CLUSTER INFO
 			}
 			return err
 		}
@@ -135,8 +135,8 @@ func (e *examiner) slots(ctx context.Context) error {
 	})
 }
 
-// keyspace scans the keys of a server for queues that are not listed or have no record. The cursor
-// is the number of the server and that of SCAN.
+// keyspace scans the keys of a server for queues that are not listed or have no record. The cursor is
+// the number of the server and the cursor of SCAN.
 func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	server, at, _ := strings.Cut(e.at.Pos, "/")
 	n, _ := strconv.Atoi(server)
@@ -152,7 +152,7 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	})
 	if err != nil {
 		if answered(err) {
-			return "", nil // this user may not ask
+			return "", nil // the user of this connection may not run SCAN
 		}
 		return "", err
 	}
@@ -180,8 +180,8 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 // globbed escapes a prefix for a pattern of SCAN.
 var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// known examines a queue that has keys. It may be created or removed meanwhile, so a problem
-// counts only if it is seen twice.
+// known examines a queue that has keys. The queue may be created or removed at the same time, so a
+// problem counts only if it is seen twice.
 func (e *examiner) known(ctx context.Context, name string, keys []string) error {
 	record := e.b.queue(name).key("m")
 	more := make([]any, 0, len(keys))
@@ -191,7 +191,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	look := func() (listed, recorded, there bool, err error) {
 		err = errors.Join(
 			e.b.do(ctx, "exists", keys[0], yes(&there), more...),
-			e.b.do(ctx, "hexists", record, yes(&recorded), "v"), // enqueueing may create a record that only counts bytes
+			e.b.do(ctx, "hexists", record, yes(&recorded), "v"), // an enqueue may create a record that only counts bytes
 			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
 		return listed, recorded, there, err
 	}
@@ -208,7 +208,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 		return err
 	}
 	first, buckets, err := e.present(ctx, name)
-	if err != nil || !slices.Contains(keys, first) { // several servers or pages have keys of it: report once
+	if err != nil || !slices.Contains(keys, first) { // several servers or pages may have keys of the queue: report it once
 		return err
 	}
 	e.at.Queue = name
@@ -227,9 +227,9 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	return err
 }
 
-// present returns the first of a queue's keys that exists, and the number of buckets: the one in
-// the name of the key p, or else one that fits the bodies found in the buckets, or 0 if there is
-// neither.
+// present returns the first of a queue's keys that exists, and the number of buckets. The number is
+// the one in the name of the key p, or else one that fits the bodies found in the buckets. It is 0 if
+// there are neither.
 func (e *examiner) present(ctx context.Context, name string) (first string, buckets int, err error) {
 	base := baseOf(e.b.config.Prefix, name)
 	look := func(key string) (there bool) {
@@ -267,11 +267,11 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 	return first, buckets, err
 }
 
-// sampledBodies is how many bodies of each bucket are looked at, to find the number of buckets.
+// sampledBodies is how many bodies of each bucket are read to find the number of buckets.
 const sampledBodies = 10
 
-// likelyBuckets returns a number of buckets with which every ID is in the right one: the configured
-// number if it fits, or else the least that does.
+// likelyBuckets returns a number of buckets for which every ID is in the right bucket: the configured
+// number if it fits, or else the lowest number that fits.
 func (b *Broker) likelyBuckets(found map[int][]string) int {
 	fits := func(buckets int) bool {
 		for n, ids := range found {
@@ -307,8 +307,8 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 	return nil
 }
 
-// remake writes the record of a queue that has lost it. The other parts of an examination correct
-// the rest of the record.
+// remake writes the missing record of a queue. The other parts of an examination correct the rest of
+// the record.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
 	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)

@@ -10,18 +10,18 @@ import (
 // call is a command on its way to the node that has its keys.
 type call struct {
 	key  string        // one of its keys
-	node *redis.Client // which has them, if that has been told
+	node *redis.Client // the node that has them, if an answer named it
 	args []any
 	cmd  *redis.Cmd
 	err  error // classified
 
-	await quorum // for whom to wait behind it
-	lag   error  // why what it did is not where it should be
+	await quorum // for how many replicas to wait after it
+	lag   error  // not nil if too few replicas have its effect
 }
 
-// exec sends calls in one pipeline for each node, all at once. Calls to the same node keep their
-// order. Calls that a node has certainly not applied, because it lacks the script or the queue is
-// on another node, are sent once more.
+// exec sends calls to all nodes at the same time, in one pipeline for each node. Calls to the same
+// node keep their order. exec sends calls again that a node has certainly not applied, because it
+// does not have the script or the queue is on another node.
 func (b *Broker) exec(ctx context.Context, calls []*call) {
 	for round := range maxRounds {
 		if b.store.single != nil {
@@ -36,7 +36,7 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 	}
 }
 
-// spread sends calls to the nodes of a Cluster, and returns those to send again.
+// spread sends calls to the nodes of a Cluster, and returns the calls to send again.
 func (b *Broker) spread(ctx context.Context, calls []*call, round int) (again []*call) {
 	nodes := make(map[*redis.Client][]*call, 1)
 	for _, c := range calls {
@@ -65,7 +65,7 @@ func (b *Broker) spread(ctx context.Context, calls []*call, round int) (again []
 	return again
 }
 
-// unapplied reads the results of calls to a node, and returns those to send again.
+// unapplied reads the results of calls to a node, and returns the calls to send again.
 func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*call, round int) (again []*call) {
 	lacking := false
 	for _, c := range calls {
@@ -97,7 +97,7 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 		c.cmd = redis.NewCmd(ctx, c.args...)
 	}
 	if len(calls) == 1 && calls[0].await.replicas == 0 {
-		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
+		_ = node.Process(ctx, calls[0].cmd) // the command has the error
 		return
 	}
 	pipe := node.Pipeline()
@@ -110,11 +110,11 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 	}
 	var reached *redis.IntCmd
 	if last.replicas > 0 {
-		// WAIT is for all that this connection was answered, an earlier send of the same job included.
+		// WAIT waits for all writes of this connection, including an earlier send of the same job.
 		reached = redis.NewIntCmd(ctx, "wait", last.replicas, last.timeout.Milliseconds())
 		_ = pipe.Process(ctx, reached)
 	}
-	_, _ = pipe.Exec(ctx) // each command holds its own error
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	for _, c := range calls {
 		if c.await.replicas > 0 {
 			c.lag = last.missed(reached)
@@ -141,8 +141,8 @@ func (b *Broker) do(ctx context.Context, command, key string, read func(*call) e
 	return read(c)
 }
 
-// await returns the error of f, or that of ctx if it ends first: the client library keeps a
-// connection until its own timeout.
+// await returns the error of f, or the error of ctx if ctx ends first. It is needed because the client
+// library holds a connection until its own timeout.
 func await(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

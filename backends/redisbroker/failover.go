@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// masters follows the master that Sentinels name. A client of go-redis closes the connections of
-// its own pool when the Sentinels name another master. It does not know those that this package
-// makes with the same options. The replaced master accepts writes on them until it is made a
-// replica, which takes Sentinels ten seconds; these writes are lost.
+// masters follows the master that Sentinels name. When they name another master, a go-redis client
+// closes the connections of its own pool, but not those that this package makes with the same
+// options. The old master accepts writes on these until the Sentinels make it a replica, after ten
+// seconds; such writes are lost.
 type masters struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // asks the Sentinels
 
@@ -23,10 +23,10 @@ type masters struct {
 }
 
 // isFailover reports whether a client's options are those of redis.NewFailoverClient, which have
-// no real address.
+// this text instead of an address.
 func isFailover(o *redis.Options) bool { return o.Addr == "FailoverClient" }
 
-// connect dials the master, and closes the connections to any other.
+// connect dials the master, and closes the connections to other servers.
 func (m *masters) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := m.dial(ctx, network, addr)
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *masters) connect(ctx context.Context, network, addr string) (net.Conn, 
 	m.mu.Lock()
 	m.conns[f] = struct{}{}
 	m.mu.Unlock()
-	if sc, ok := conn.(syscall.Conn); ok { // by which the pool sees that the server has gone
+	if sc, ok := conn.(syscall.Conn); ok { // the pool needs it to see that the server closed the connection
 		return struct {
 			*followed
 			syscall.Conn
@@ -57,11 +57,11 @@ func (m *masters) leaveOthers(master net.Addr) {
 	}
 	m.mu.Unlock()
 	for _, f := range others {
-		_ = f.Close() // whoever uses it is told
+		_ = f.Close() // a call that uses it gets an error
 	}
 }
 
-// followed is a connection to what was the master when it was made.
+// followed is a connection to the server that was the master when the connection was made.
 type followed struct {
 	net.Conn
 	by   *masters
@@ -80,13 +80,13 @@ func (f *followed) Close() (err error) {
 }
 
 const (
-	followWait  = 5 * time.Second        // a turn of following, when nothing happens
+	followWait  = 5 * time.Second        // how long one BLPOP waits
 	followPause = 200 * time.Millisecond // between attempts to find the master
 )
 
-// follow waits, on a connection of the given client's own pool, for something that never comes.
-// When the Sentinels name another master, the client closes that connection; then the connections
-// of this package are closed too. It ends at most followWait after ending does.
+// follow waits for a key that never exists, on a connection of the given client's own pool. When the
+// Sentinels name another master, the client closes that connection. Then follow closes the
+// connections of this package, too. It ends at most followWait after ending does.
 func (m *masters) follow(ending context.Context, given *redis.Client, key string) {
 	for ending.Err() == nil {
 		conn := given.EphemeralConn()

@@ -11,11 +11,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find returns a page of jobs, in one round trip. The index it pages through is
-// that of the worker, the key or the state, in this order of preference; for dead
-// jobs that of the type or the reason, if either is given. The other fields filter what it
-// examines, the error text in the server. A page whose records would exceed 8 MB
-// ends early. A queue that does not exist has no jobs. §21.
+// Find returns a page of jobs, in one round trip. It pages through one index: that of
+// the worker, the key or the state, the first that the query has. For dead jobs it uses
+// the index of the type, the reason or the error text, if the query has one. The other
+// fields filter the jobs of the page; the server filters by error text. A page ends early
+// if its records would exceed 8 MB. A queue that does not exist has no jobs. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	err := q.Check()
 	var page broker.Page
@@ -30,7 +30,7 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 	return page, broker.About(err, "find", q.Queue, "")
 }
 
-// byID reads named jobs, in as many round trips as their size takes.
+// byID reads jobs by ID, in as many round trips as their size requires.
 func (b *Broker) byID(ctx context.Context, q *broker.Query) (broker.Page, error) {
 	var page broker.Page
 	for from := "0"; from != ""; {
@@ -108,7 +108,7 @@ func newest(q *broker.Query) int {
 	return 0
 }
 
-// bound writes a time of a query, empty for none. The scripts compare times as texts of 16 digits.
+// bound writes a time of a query, or an empty text for none. The scripts compare times as texts of 16 digits.
 func bound(t time.Time) any {
 	if t.IsZero() {
 		return ""
@@ -148,12 +148,12 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 	return jobs
 }
 
-// heldOf reads what the key o has for a held job.
+// heldOf reads the value of a held job in the key o.
 func heldOf(text string) (from broker.State, due time.Time, by string) {
 	was, by, _ := strings.Cut(text, ":")
 	if was != "" {
 		from = broker.State(was[0] - '0')
-		us, _ := strconv.ParseInt(was[1:], 10, 64) // none for a job that was pending
+		us, _ := strconv.ParseInt(was[1:], 10, 64) // empty for a job that was pending
 		due = broker.FromMicros(us)
 	}
 	return from, due, by

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// In a Cluster a command or a script can have only keys of one slot. The name of a queue decides
-// in which of queueGroups groups it is; the queues of a group share a slot. So a process waits for
-// all its queues on at most that many connections, and a claim of many queues takes at most that
-// many calls. More groups would spread queues over more nodes.
+// queueGroups is the number of groups into which queues are divided by their names. In a Cluster, a
+// command or a script can use only keys of one slot; the queues of a group share a slot. So a process
+// needs at most so many connections to wait for all its queues, and a claim of many queues takes at
+// most so many calls. With more groups, queues could be spread over more nodes.
 const queueGroups = 16
 
-const clusterSlots = 16384
+const clusterSlots = 16384 // fixed by Redis Cluster
 
 // groupOf returns the group of a queue.
 func groupOf(queue string) int {
@@ -24,9 +24,9 @@ func groupOf(queue string) int {
 // groupTags are the hash tags of each group, by prefix.
 var groupTags sync.Map // prefix → *[queueGroups]string
 
-// tagsOf returns hash tags whose slots are evenly spread over a Cluster, where each node has a
-// range of slots. The prefix decides where the first one is, so that prefixes can be shards of one
-// queue.
+// tagsOf returns hash tags whose slots are evenly spread over the nodes of a Cluster, each of which
+// has a range of slots. The prefix decides where the first slot is, so that several prefixes in one
+// Cluster can be shards.
 func tagsOf(prefix string) *[queueGroups]string {
 	if known, ok := groupTags.Load(prefix); ok {
 		return known.(*[queueGroups]string)

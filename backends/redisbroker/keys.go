@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// keyNames are the keys of a queue, as they are stored. The package comment says
-// what each holds. r* stands for the four ready lists, r2 for the one of normal
-// priority among them, k* for the four rings, p* for p by whatever number of buckets,
-// b* for the body buckets, which come last. gw, gk and gn are w, k and n of the queue's group.
+// keyNames are the names of a queue's keys, as they are stored. The package comment
+// says what each key has. r* stands for the four ready lists, r2 for the ready list of
+// normal priority, k* for the four rings, p* for p with each possible number of buckets,
+// b* for the body buckets, which must be last. gw, gk and gn are w, k and n of the
+// queue's group.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
 	"z", "y", "d", "dc", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq",
 	"gw", "gk", "gn", "p*", "r2", "r*", "k*", "b*"}
@@ -19,8 +20,8 @@ var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", 
 // groupKeys are those of keyNames that the queues of a group share.
 var groupKeys = []string{"gw", "gk", "gn"}
 
-// keyWords are what scripts call the keys. The stored names are short, since each
-// call carries them; the words cost nothing, since they are replaced at load.
+// keyWords are the words by which scripts name the keys. The stored names are short, since
+// each call carries them; the words cost nothing, since they are replaced at load.
 var keyWords = map[string]string{
 	"record": "m", "plain": "p", "plain*": "p*", "token": "t", "idle_hint": "tq",
 	"bodies*": "b*", "heads": "h", "ready*": "r*", "normal": "r2", "void_entries": "v",
@@ -31,33 +32,33 @@ var keyWords = map[string]string{
 	"key_policies": "kp", "key_rates": "kr", "key_heads": "kh",
 	"workers": "s", "worker_infos": "wi", "lease_ends": "w", "lease_counts": "k", "ended_workers": "x", "unreclaimed": "n",
 	"group_ends": "gw", "group_counts": "gk", "group_news": "gn",
-	"marks": "h", "fences": "n", // of a group of marks, which has lapses too
+	"marks": "h", "fences": "n", // keys of a group of marks, which also has lapses
 }
 
-// queue is what this process knows of a queue: some hundred bytes, since a process may
-// know many. It does not change, but for a hint; a queue that turns out to be laid out
-// differently gets another one.
+// queue is what this process knows about a queue. It has only some hundred bytes, since a
+// process may know many queues. Only the atomic fields change; if the number of buckets
+// turns out to be another one, the queue gets another value.
 type queue struct {
 	name    string
-	base    string // begins its keys
+	base    string // the beginning of its keys
 	buckets int
 	used    atomic.Int64 // the uptime when it was last needed
-	listed  atomic.Bool  // this process saw to its place in the list of queues
-	seen    atomic.Bool  // it was there
-	limited atomic.Int64 // the uptime when enqueue_plain.lua was last not for it; 0 for never
-	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
-	heard   atomic.Int64 // the uptime when it was told
+	listed  atomic.Bool  // this process made sure that the list of queues has it
+	seen    atomic.Bool  // it existed at the last call
+	limited atomic.Int64 // the uptime when enqueue_plain.lua last refused it; 0 for never
+	ahead   atomic.Int64 // the store's clock minus uptime, in µs; 0 if not known
+	heard   atomic.Int64 // the uptime when ahead was set
 }
 
-// newQueue is the queue whose keys begin with base.
+// newQueue returns the queue whose keys begin with base.
 func newQueue(base, name string, buckets int) *queue {
 	return &queue{name: name, base: base, buckets: buckets}
 }
 
-// channel is that of its events.
+// channel returns the channel of the queue's events.
 func (q *queue) channel() string { return q.base + "e" }
 
-// Elements of keyNames with a star stand for these.
+// The keys for which elements of keyNames with a star stand.
 var (
 	readyNames  = numbered("r", 1, priorities)
 	ringNames   = numbered("k", 1, priorities)
@@ -94,7 +95,7 @@ func (l *keyList) addAll(q *queue, name string) {
 		l.addEach(q, bucketNames[:q.buckets])
 	case "gw", "gk", "gn": // of the group
 		l.add(q.base[:strings.Index(q.base, "}:")+2], name[1:])
-	case "p*": // whatever number of buckets there is
+	case "p*": // for each possible number of buckets
 		for n := range maxBuckets {
 			l.add(q.base, plainKey(n+1))
 		}
@@ -121,7 +122,7 @@ func (l *keyList) appendTo(args []any) []any {
 	return args
 }
 
-// strings are the keys as texts.
+// strings returns the keys as texts.
 func (l *keyList) strings() []string {
 	keys, from := make([]string, len(l.ends)), 0
 	for i, end := range l.ends {
@@ -130,15 +131,15 @@ func (l *keyList) strings() []string {
 	return keys
 }
 
-// keys are those that an element of keyNames stands for.
+// keys returns the keys for which an element of keyNames stands.
 func (q *queue) keys(name string) []string {
 	var l keyList
 	l.addAll(q, name)
 	return l.strings()
 }
 
-// plainKey names the key p after the number of buckets: a caller that finds it knows that its
-// assumption about that is right.
+// plainKey returns the name of the key p, which depends on the number of buckets: if it exists, the
+// caller's assumption about that number is right.
 func plainKey(buckets int) string {
 	if buckets == 1 {
 		return "p"
@@ -146,7 +147,8 @@ func plainKey(buckets int) string {
 	return "p" + strconv.Itoa(buckets)
 }
 
-// limitedFor is how long a queue counts as limited after enqueue_plain.lua refused it.
+// limitedFor is how long a queue counts as limited after enqueue_plain.lua refused it. Then the fast
+// script is tried again, since the limit may be gone.
 const limitedFor = 10 * time.Second
 
 // see records that the queue exists.
@@ -156,14 +158,15 @@ func (q *queue) see() {
 	}
 }
 
-// absent records that the queue does not exist: what was known of it is over.
+// absent records that the queue does not exist, and forgets what was known about it.
 func (q *queue) absent() {
 	q.seen.Store(false)
 	q.limited.Store(0)
 }
 
-// limit records that enqueue_plain.lua refused the queue. If this process knew that it existed, it
-// has a limit or is paused. Otherwise it may not exist yet; the script does not tell these apart.
+// limit records that enqueue_plain.lua refused the queue. If this process knew that the queue
+// existed, it has a limit or is paused. Otherwise it may not exist yet; the script does not
+// distinguish these.
 func (q *queue) limit(seen bool) {
 	if seen {
 		q.limited.Store(uptime())
@@ -180,22 +183,22 @@ var started = time.Now()
 
 func uptime() int64 { return time.Since(started).Microseconds() }
 
-// told records that the store's clock has just been at this time.
+// told records the store's time, which an answer has just reported.
 func (q *queue) told(at int64) {
 	up := uptime()
 	q.ahead.Store(at - up)
 	q.heard.Store(up)
 }
 
-// clockTrust is how long the store's time is extrapolated without reading it again: its clock may
-// be set meanwhile. Bodies that come with their time of creation need not be written anew in the
-// script: batches of 100 then enqueue 2.7 times as many jobs per second as asynq's, and 2.2 times
-// without.
+// clockTrust is for how long the store's time is extrapolated before it is read again, since the
+// store's clock may be set meanwhile. If bodies already have their time of creation, the script need
+// not add it: then batches of 100 enqueue 2.7 times as many jobs per second as asynq's, otherwise 2.2
+// times as many.
 const clockTrust = time.Second
 
-// time returns what the store's clock says, as far as this process knows: a little less, by the
-// travel time of an answer, or 0 as long as no answer has come. It also reports whether an answer
-// is recent.
+// time returns the store's time as far as this process knows it, or 0 if there was no answer yet. It is
+// a little too early, by the time that an answer took to arrive. time also reports whether the last
+// answer is recent.
 func (q *queue) time() (at int64, recent bool) {
 	ahead, up := q.ahead.Load(), uptime()
 	if ahead == 0 {
@@ -210,7 +213,7 @@ func baseOf(prefix, queue string) string {
 	return prefix + ":{" + tagsOf(prefix)[groupOf(queue)] + "}:" + queue + ":"
 }
 
-// key is the one key of this name.
+// key returns the key of this name, which must stand for a single key.
 func (q *queue) key(name string) string {
 	if name == "p" || slices.Contains(groupKeys, name) {
 		return q.keys(name)[0]
@@ -221,11 +224,11 @@ func (q *queue) key(name string) string {
 // bucketName names the bucket for a slot.
 func (q *queue) bucketName(slot int) string { return bucketNames[slot%q.buckets] }
 
-// ulidSize is the length of an ID that nobody chose.
+// ulidSize is the length of a ULID, the form of IDs that no caller chose.
 const ulidSize = 26
 
-// slotOf returns the number that, modulo the number of buckets, is the bucket of a job's body.
-// lib/bodies.lua computes the same: claims learn IDs only inside the script.
+// slotOf returns a number that, modulo the number of buckets, is the bucket of a job's body.
+// lib/bodies.lua computes the same, since claims learn IDs only inside the script.
 func slotOf(id string) int {
 	if len(id) != ulidSize {
 		return 0
@@ -233,14 +236,14 @@ func slotOf(id string) int {
 	return int(id[7])*11 + int(id[8])/4
 }
 
-// stretch is a number of jobs in a row with the same slot.
+// stretch is a number of consecutive jobs with the same slot.
 type stretch struct{ slot, jobs int }
 
-// cancels, behind the name of a queue's channel for events, is that of the one
-// for cancellations, which every worker listens to.
+// cancels, added to the name of a queue's channel for events, is the name of the channel for
+// cancellations, to which every worker listens.
 const cancels = "c"
 
-// queueOfChannel returns the queue whose events a channel carries, and whether these are
+// queueOfChannel returns the queue whose events a channel carries, and whether the events are
 // cancellations.
 func queueOfChannel(prefix, channel string) (queue string, cancel bool) {
 	channel, cancel = strings.CutSuffix(channel, cancels)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Keys describes keys of a queue, in one round trip and a bounded number of steps
-// for each that it shows. §33.
+// Keys describes keys of a queue, in one round trip, with a bounded number of steps
+// for each key. §33.
 func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysReply, error) {
 	if err := req.Check(b.Limits()); err != nil {
 		return broker.KeysReply{}, err
@@ -44,7 +44,7 @@ func keyInfo(list []any) broker.KeyInfo {
 	return k
 }
 
-// ownPolicy reads the policy of a key: the numbers of its rules, in their order.
+// ownPolicy reads the policy of a key: the values of its rules, in the order of broker.Rules.
 func ownPolicy(stored string) (p broker.Policy) {
 	rest := stored
 	for _, rule := range broker.Rules() {

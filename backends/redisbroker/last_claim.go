@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// lastClaim remembers the last claim, if it took all there was. When the same worker next claims
-// from the same queues with a wait, it need not ask first: a job that has become claimable since has
-// left a token, which ends the wait at once, and the next due time is known. So an idle worker sends
-// one call for each wait.
+// lastClaim remembers the last claim, if it took all claimable jobs. Then the next claim with a Wait
+// of the same worker and queues need not ask first: if a job has become claimable since, it left a
+// token, which ends the wait at once, and the next due time is known. So an idle worker sends one
+// call for each wait.
 type lastClaim struct {
 	mu     sync.Mutex
 	worker string
@@ -35,7 +35,7 @@ func (l *lastClaim) remember(req *broker.ClaimRequest, got *broker.Claimed, err 
 	}
 }
 
-// again returns what a claim would answer now, and whether that is known without asking.
+// again returns what a claim would answer now. It reports false if only the store knows.
 func (l *lastClaim) again(req *broker.ClaimRequest) (got broker.Claimed, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 // Cluster too, where messages go to every node.
 type listener struct {
 	mu       sync.Mutex
-	sub      *redis.PubSub       // nil while nobody listens
-	channels map[string]*channel // subscribed to, or about to be
+	sub      *redis.PubSub       // nil while no watcher listens
+	channels map[string]*channel // the channels to which it is subscribed, or will be
 }
 
-// channel is one on which a watcher listens.
+// channel is a channel to which a watcher listens.
 type channel struct {
 	watchers  map[*watcher]struct{}
 	confirmed chan struct{} // closed once the server has confirmed it, or err is set
-	err       error         // why it did not
+	err       error         // why the server did not confirm it
 }
 
-const relisten = time.Second // after the connection was lost
+const relisten = time.Second // the pause before a lost connection is made again
 
 // join adds a watcher to channels, and returns once the server has confirmed all of them.
 func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []string) error {
@@ -67,7 +67,7 @@ func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []stri
 	return nil
 }
 
-// subscribe subscribes to a channel, on the present connection or a new one.
+// subscribe subscribes to a channel, on the current connection or a new one.
 func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error {
 	if l.sub != nil {
 		return l.sub.Subscribe(ctx, name)
@@ -83,7 +83,7 @@ func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error 
 	return err
 }
 
-// leave removes a watcher: nothing is sent to it any more.
+// leave removes a watcher. After that, nothing is sent to it.
 func (l *listener) leave(w *watcher, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,9 +95,9 @@ func (l *listener) leave(w *watcher, names []string) {
 	}
 }
 
-// tidy ends the subscription to a channel without watchers, and closes the connection with the
-// last one. A subscription that is not confirmed stays until it is, so that its confirmation is
-// never taken for that of a later one.
+// tidy ends the subscription to a channel without watchers, and closes the connection after the last
+// channel. A subscription that is not confirmed yet stays until it is confirmed. Otherwise its
+// confirmation could be mistaken for that of a later subscription.
 func (l *listener) tidy(name string, c *channel) {
 	select {
 	case <-c.confirmed:
@@ -111,17 +111,17 @@ func (l *listener) tidy(name string, c *channel) {
 	}
 	delete(l.channels, name)
 	if len(l.channels) == 0 {
-		_ = l.sub.Close() // nothing is left to be told
+		_ = l.sub.Close() // no watcher is left that could use the error
 		l.sub = nil
 		return
 	}
-	_ = l.sub.Unsubscribe(context.Background(), name) // or else what comes finds nobody
+	_ = l.sub.Unsubscribe(context.Background(), name) // if it fails, messages of the channel are ignored
 }
 
 // read passes on what arrives on a connection, until it is closed. The next Receive replaces a
 // lost connection and subscribes to all its channels again.
 func (l *listener) read(b *Broker, sub *redis.PubSub) {
-	lost := make(map[*watcher]bool) // has missed something, and is not told yet
+	lost := make(map[*watcher]bool) // watchers that may have missed events and do not know it yet
 	for {
 		m, err := sub.Receive(context.Background())
 		l.mu.Lock()
@@ -151,7 +151,7 @@ func (l *listener) read(b *Broker, sub *redis.PubSub) {
 		if err != nil {
 			for name, c := range maps.Clone(l.channels) {
 				if answered(err) {
-					c.confirm(err) // the server refuses those that it has not confirmed
+					c.confirm(err) // the server refused this channel
 					l.tidy(name, c)
 					continue
 				}

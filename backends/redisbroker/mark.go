@@ -46,7 +46,7 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 	return got, nil
 }
 
-// pruneMarks removes lapsed marks of one slot; calls take the slots in turn.
+// pruneMarks removes lapsed marks of one slot; each call takes the next slot.
 func (b *Broker) pruneMarks(now time.Time, most int) *step {
 	slot := int(b.pruned.Add(1)) % markSlots
 	return &step{script: markScript, keys: b.marks[slot], now: nowArg(now), args: []any{"prune", most}}

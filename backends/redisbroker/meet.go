@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// conflicts are the letters of enqueue_meet.lua for a Unique.Conflict.
+// conflicts has the letters of enqueue_meet.lua for the values of Unique.Conflict, in their order.
 const conflicts = "xrdk"
 
 // addMeeting writes a job in the form that enqueue_meet.lua reads.
@@ -24,8 +24,8 @@ func (e *enqueueBatch) addMeeting(i int, j *broker.NewJob) {
 	t.cut()
 }
 
-// metJob reads what enqueue_meet.lua answers about a job: its state and due time, if given, and
-// its ID.
+// metJob reads what enqueue_meet.lua answers about a job: its state and due time, if any, and its
+// ID.
 func metJob(s string) (state broker.State, due time.Time, id string) {
 	place, id, _ := strings.Cut(s, ":")
 	if place != "" {

@@ -10,18 +10,20 @@ import (
 )
 
 const (
-	// countLate is how long after a call that may have changed the number of leases in a queue every
-	// renewal counts them there: a call whose answer was lost may still take effect.
+	// countLate is for how long after a call that may have changed the number of leases in a queue
+	// every renewal counts them there: a call whose answer was lost may still take effect later.
 	countLate = time.Minute
 
-	// countAll is how often the leases of a worker are counted in all its queues (§7). It finds what no
-	// call of this process can have changed. In a hundred queues it takes 3 ms of the server.
+	// countAll is how often the leases of a worker are counted in all its queues (§7). Such a count
+	// also finds changes that no call of this process can have made. It takes 3 ms of the server's
+	// time for a hundred queues.
 	countAll = 3 * time.Minute
 )
 
-// fewCounted is how many queues of a new worker every renewal counts in the first minute, in which an
-// earlier call under its ID may still take effect. A worker that serves more finds such leases when
-// it counts in all queues: a thousand queues would take 13 ms of the server at each renewal.
+// fewCounted is up to how many queues every renewal of a new worker counts in the first minute, since
+// an earlier call under its ID may still take effect. A worker with more queues finds such leases only
+// when it counts in all queues: for a thousand queues, each renewal would take 13 ms of the server's
+// time.
 const fewCounted = 64
 
 // members are the workers that this process renews.
@@ -30,18 +32,18 @@ type members struct {
 	of map[string]*member
 }
 
-// member is what this process knows of a worker of its own.
+// member is what this process knows about a worker that it renews.
 type member struct {
 	counted time.Time // when its leases were last counted in all its queues
 	lease   time.Duration
 	queues  map[string]*membership
 }
 
-// membership is what is known of a worker in a queue.
+// membership is what this process knows about a worker in a queue.
 type membership struct {
 	held     int       // leases, when they were last counted
 	changed  time.Time // when a call last changed that number, or may have
-	searched int64     // the store's time, in µs, when Reclaim last left no worker whose leases had run out
+	searched int64     // the store's time, in µs, when Reclaim had last ended all workers whose leases had run out
 }
 
 // noteLeases records the queues in which a call has changed a worker's number of leases, or may have.
@@ -74,7 +76,7 @@ func (ms *members) changed(worker string, queues ...string) {
 	}
 }
 
-// searched records that Reclaim has ended all workers whose leases had run out in a queue at a time.
+// searched records that Reclaim has ended all workers in a queue whose leases had run out by a time.
 func (ms *members) searched(worker, queue string, at int64) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -83,8 +85,8 @@ func (ms *members) searched(worker, queue string, at int64) {
 	}
 }
 
-// toCount returns the queues in which a worker's leases have to be counted now, and whether these
-// are all its queues.
+// toCount returns the queues in which a worker's leases must be counted now, and whether these are
+// all its queues.
 func (ms *members) toCount(worker string, names []string, lease time.Duration) (some []string, all bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -123,9 +125,9 @@ func (ms *members) searchedAll(worker string, names []string) int64 {
 	return slices.Min(at)
 }
 
-// count records a renewal. held has the leases that it counted, by queue; all says whether it
-// counted in all queues. count adds to held the earlier counts of the other queues. Workers that
-// start together do not count together.
+// count records a renewal. held has the leases that the renewal counted, by queue; all says whether
+// it counted in all queues. count adds the earlier counts of the other queues to held. It spreads the
+// times of counts, so that workers that start together do not count together.
 func (ms *members) count(req *broker.RenewRequest, names []string, held map[string]int, all bool) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -151,7 +153,7 @@ func (ms *members) count(req *broker.RenewRequest, names []string, held map[stri
 			if in == nil {
 				in = &membership{}
 				if !req.Register || held[name] > 0 || len(names) <= fewCounted {
-					in.changed = now // a call may have been sent earlier
+					in.changed = now // an earlier call may still take effect
 				}
 			}
 			m.queues[name] = in

@@ -11,19 +11,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// operateRounds is how often an operation looks again at a job that changed
-// between looking and deciding.
+// operateRounds is how often an operation reads a job again that changed before the
+// decision was applied.
 const operateRounds = 5
 
-// What operate.lua answers of a job in place of its new state.
+// What operate.lua answers about a job instead of its new state.
 const (
-	operateChanged    = -1 // since it was looked at
-	operateKeyHeld    = -2 // its unique key, by another job
-	operateUnreadable = -3 // its body
+	operateChanged    = -1 // the job has changed since it was read
+	operateKeyHeld    = -2 // another job holds its unique key
+	operateUnreadable = -3 // its body cannot be read
 )
 
-// Operate decides each Ref on its own. It reads the jobs, and decides in a second round trip. A
-// job that has changed in between is left alone and read again. §22.
+// Operate decides each Ref on its own. It reads the jobs, and applies its decisions in a second round
+// trip. If a job has changed in between, it is not changed but read again. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	if err := op.Check(b.Limits()); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			case state != operateChanged:
 				results[at].State = broker.State(state)
 			case round+1 == operateRounds:
-				results[at].Err = fmt.Errorf("%w: it changes all the time", broker.ErrWrongState)
+				results[at].Err = fmt.Errorf("%w: it keeps changing", broker.ErrWrongState)
 			default: // operateChanged
 				places = append(places, at)
 			}
@@ -129,7 +129,7 @@ func undecided(results []broker.OperationResult, places []int, err error) int {
 // looked is a job as an operation found it.
 type looked struct {
 	broker.Job
-	index string // of its body, for the script that frees what it names
+	index string // the index of its body: the script frees what the index names
 }
 
 // look reads jobs without their payloads.
@@ -166,7 +166,7 @@ func indexOf(body string) string {
 	return string(rest[n : n+int(size)])
 }
 
-// decision is what operate.lua has to do with a job; nothing if what is empty.
+// decision is what operate.lua must do with a job; nothing if what is empty.
 type decision struct {
 	what     string
 	rest     string // counts and tail of the new head
@@ -210,7 +210,7 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	return decision{what: "note", rest: restOf(h), argument: out}, nil
 }
 
-// restOf returns the part of a stored head behind the time of its end.
+// restOf returns the part of a stored head after the time of the job's end.
 func restOf(h broker.Head) string {
 	p := numbers(nil, int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
 	return string(appendTail(p, &h))
@@ -227,7 +227,7 @@ func when(delay time.Duration, runAt time.Time) string {
 	return "n"
 }
 
-// inUse is the reason why a queue cannot be removed.
+// inUse returns the reason why a queue cannot be removed.
 func (b *Broker) inUse(ctx context.Context, queue string, now time.Time) error {
 	reply, err := b.Queues(ctx, broker.QueuesRequest{Now: now, Names: []string{queue}, Workers: true})
 	info := broker.QueueInfo{}
@@ -237,8 +237,8 @@ func (b *Broker) inUse(ctx context.Context, queue string, now time.Time) error {
 	return broker.QueueInUse(info)
 }
 
-// removeQueue removes a queue, then its name from the list of queues. It adds the name again if
-// another client has made the queue in between.
+// removeQueue removes a queue, and then its name from the list of queues. It adds the name again if
+// another client has created the queue in between.
 func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time) error {
 	if ref.ID != "" {
 		return broker.Invalid("id", "is set; remove a queue by its name alone")
@@ -251,7 +251,7 @@ func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time)
 		return b.inUse(ctx, ref.Queue, now)
 	}
 	var remade bool
-	ctx = context.WithoutCancel(ctx) // a queue half removed is worse than a late answer
+	ctx = context.WithoutCancel(ctx) // finish the removal: a half removed queue is worse than a late answer
 	err := b.do(ctx, "srem", b.listKey(), nil, ref.Queue)
 	if err == nil {
 		err = b.do(ctx, "exists", b.queue(ref.Queue).key("m"), func(c *call) error {

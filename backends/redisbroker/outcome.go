@@ -7,14 +7,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// completed is the outcome of most jobs: complete at the first delivery, without a result or a
-// retention of their own.
+// completed is the outcome of most jobs: complete at the first delivery, without a result and
+// without a retention of their own.
 const completed = "0;cn0;1;0,0,0;0,0,0"
 
-// addOutcome returns an outcome, and the head it leads to, in the form that
-// settle.lua reads, valid until the next one; the script itself adds epoch, state
-// and end. It reports whether it added two pieces with what is seldom alike for
-// two items: how long a retry waits, and the tail.
+// addOutcome returns an outcome, with the counts of the head to which it leads, in the form
+// that settle.lua reads. The script itself adds epoch, state and end. The text is valid until
+// the next call. each reports whether addOutcome added two pieces with what is rarely the same
+// for two items: the delay of a retry, and the tail.
 func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte, each bool) {
 	o, old := item.Outcome, &item.Job.Head
 	p := a.scratch[:0]
@@ -36,7 +36,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	before, delay := len(a.buf), broker.DurationMicros(o.Delay())
 	a.buf = strconv.AppendInt(a.buf, delay, 10)
 	from := len(a.buf)
-	a.buf = appendTail(a.buf, &head) // the same for both: they differ in counts
+	a.buf = appendTail(a.buf, &head) // the same for both heads, which differ only in counts
 	if len(a.buf) == from && delay == 0 {
 		a.buf = a.buf[:before]
 		return p, false
@@ -46,7 +46,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	return p, true
 }
 
-// fresh reports whether a job has no history and nothing was kept of it.
+// fresh reports whether a job has no history and its handler has kept nothing.
 func fresh(h *broker.Head) bool {
 	return h.Epoch == 0 && h.Deliveries == 0 && len(h.Errors.Entries) == 0 && h.Kept == nil
 }
@@ -71,7 +71,7 @@ func kindOf(o broker.Outcome) byte {
 	return 'p'
 }
 
-// chargeOf returns the letter of what an outcome counts for in the totals, beside its state.
+// chargeOf returns the letter of what an outcome adds to the totals, besides its state.
 func chargeOf(o broker.Outcome) byte {
 	var t broker.Totals
 	switch t.Ended(&broker.Settlement{}, o); {
@@ -87,7 +87,7 @@ func chargeOf(o broker.Outcome) byte {
 	return 'n'
 }
 
-// numbers appends numbers with commas between them and a semicolon behind.
+// numbers appends numbers, separated by commas, and a semicolon at the end.
 func numbers(p []byte, all ...int64) []byte {
 	for i, n := range all {
 		if i > 0 {

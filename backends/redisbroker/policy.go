@@ -7,7 +7,7 @@ import (
 )
 
 // Policy changes rules of the queue or of one of its keys, in one step and one round trip. Setting
-// a rule in a queue that does not exist makes the queue; reading does not.
+// a rule in a queue that does not exist creates the queue; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.Limits()); err != nil {
 		return broker.Policy{}, err
@@ -24,7 +24,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	return policyOf(s.reply), nil
 }
 
-// ruleNames are the fields of a queue's record that hold its policy.
+// ruleNames are the fields of a queue's record that have its policy.
 var ruleNames = func() (names []any) {
 	for _, rule := range broker.Rules() {
 		names = append(names, rule.Name)
@@ -32,7 +32,7 @@ var ruleNames = func() (names []any) {
 	return names
 }()
 
-// policyOf reads the numbers of the rules, in the order of their names.
+// policyOf reads the values of the rules, in the order of ruleNames.
 func policyOf(numbers []any) (p broker.Policy) {
 	if len(numbers) < len(ruleNames) {
 		return p

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// queue returns what this process knows of a queue. It assumes what it does not know; scripts
-// refuse a wrong assumption and answer what is right.
+// queue returns what this process knows about a queue. What it does not know, it assumes: scripts
+// refuse a wrong assumption and answer the right value.
 func (b *Broker) queue(name string) *queue {
 	b.forget()
 	known, ok := b.queues.Load(name)
@@ -30,11 +30,11 @@ func (b *Broker) learn(name string, buckets int) {
 	b.queues.Store(name, q)
 }
 
-// forgetAfter is how long an unused queue is remembered.
+// forgetAfter is how long an unused queue, or a worker that is not renewed, is remembered.
 const forgetAfter = 10 * time.Minute
 
 // forget drops queues that have not been used for forgetAfter. It is called whenever a queue is
-// used, and looks at most once in a tenth of that time.
+// used, but checks at most once in a tenth of that time.
 func (b *Broker) forget() {
 	now, last := uptime(), b.forgot.Load()
 	if last != 0 && now-last < forgetAfter.Microseconds()/10 || !b.forgot.CompareAndSwap(last, now) {
@@ -48,11 +48,11 @@ func (b *Broker) forget() {
 	})
 }
 
-// listKey is the set of the names of all queues.
+// listKey returns the key of the set of all queues' names.
 func (b *Broker) listKey() string { return b.config.Prefix + ":queues" }
 
-// register adds the queues that steps may make to the list of queues, each once while this process
-// knows it, before anything is stored in them.
+// register adds the queues that steps may create to the list of queues, before anything is stored in
+// them. It adds each queue only once while this process knows it.
 func (b *Broker) register(ctx context.Context, steps []*step) error {
 	var names []any
 	for _, s := range steps {
@@ -88,8 +88,8 @@ func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	return notSent(c.err)
 }
 
-// enlisted reports whether the list has all these names. A full server refuses to add even names that
-// it has, and workers that start must be able to drain it.
+// enlisted reports whether the list has all these names. It is needed because a full server refuses to
+// add even names that are in the list, and new workers must be able to empty such a server.
 func (b *Broker) enlisted(ctx context.Context, names []any) bool {
 	c := &call{key: b.listKey(), args: append([]any{"smismember", b.listKey()}, names...)}
 	if b.exec(ctx, []*call{c}); c.err != nil {
@@ -99,8 +99,8 @@ func (b *Broker) enlisted(ctx context.Context, names []any) bool {
 	return err == nil && !slices.Contains(there, any(int64(0)))
 }
 
-// create makes queues that do not exist, in two round trips, and returns an error for each name. It
-// adds them to the list again first, since another process may just have removed them.
+// create creates queues that do not exist, in two round trips, and returns an error or nil for each
+// name. First it adds them to the list again, since another process may just have removed them.
 func (b *Broker) create(ctx context.Context, names []string) []error {
 	errs, steps, listed := make([]error, len(names)), make([]*step, len(names)), make([]any, len(names))
 	for i, name := range names {
@@ -120,7 +120,7 @@ func (b *Broker) create(ctx context.Context, names []string) []error {
 		s.read(calls[i])
 		switch {
 		case s.err != nil:
-			errs[i] = notSent(s.err) // what the queue was needed for has not been sent
+			errs[i] = notSent(s.err) // the call that needs the queue was not applied
 		case s.code == codeBusy:
 			errs[i] = &broker.Error{Queue: names[i], Err: broker.ErrInvalid, Field: "prefix",
 				Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, "+

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// queuesCall is how many queues are described in one round trip.
+// queuesCall is how many queues are described in one round trip, so that its answer is not too long.
 const queuesCall = 500
 
 // Queues describes queues: one small script call for each, many of them in one
@@ -69,23 +69,24 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// describedFields is how many fields queues.lua answers before those of workers:
-// counts, suppressed ones, creation times of pending jobs, times of states, what the key plain counted, totals, bytes, and the policy.
+// describedFields is how many fields queues.lua answers before those of workers: counts, the count of
+// suppressed jobs, creation times of pending jobs, times of states, the value of the key plain, totals,
+// bytes, and the policy.
 var describedFields = 8 + 1 + broker.Priorities + 5 + 1 + len(totalNames) + 1 + len(ruleNames)
 
-// plainJob says how lib/sums.lua counts a job in the key plain: by 1<<plainJob, plus its bytes.
+// plainJob says how lib/sums.lua counts a job in the key plain: it adds 1<<plainJob and the job's bytes.
 const plainJob = 33
 
 // totalNames are the fields of a queue's record that count what happened, in the order
-// of totalsOf. Completed, dead and cancelled are names of sets; here they are done, died
-// and dropped.
+// of totalsOf. The names completed, dead and cancelled are used for sets, so these totals
+// are called done, died and dropped.
 var totalNames = []any{"enqueued", "claimed", "done", "failed", "retried", "died", "crashed", "dropped", "expired", "waits", "waited",
 	"runs", "ran"}
 
 func totalsOf(fields []any) (t broker.Totals) {
 	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
 		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
-		*to, _ = strconv.ParseInt(text(fields[i]), 10, 64) // as text: Lua would round
+		*to, _ = strconv.ParseInt(text(fields[i]), 10, 64) // sent as text, since Lua would round large numbers
 	}
 	return t
 }
@@ -124,7 +125,7 @@ func described(name string, s *step) broker.QueueInfo {
 	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))
 		w, err := broker.ParseWorkerInfo([]byte(text(list[2])), id, until, held)
-		if err != nil { // of a newer version: what the store knows is told all the same
+		if err != nil { // a newer version wrote it: return at least what the store knows
 			w = broker.WorkerInfo{ID: id, Until: until, Held: held}
 		}
 		info.Workers = append(info.Workers, w)

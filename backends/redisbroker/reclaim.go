@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Reclaim ends workers that ran out and leases their jobs to the caller. The
-// queues are asked in turn, so that the sum keeps to Max. §8.
+// Reclaim ends workers whose leases ran out, and leases their jobs to the caller. It
+// asks one queue after the other, so that the sum does not exceed Max. §8.
 func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -18,7 +18,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	room := req.ByteLimit()
 	for _, name := range distinct(req.Queues) {
 		if len(got.Jobs) >= req.Max || room <= 0 {
-			got.More = true // nothing is known of the rest
+			got.More = true // the other queues were not asked
 			break
 		}
 		s := &step{script: reclaimScript, queues: []string{name}, now: nowArg(req.Now), args: []any{req.Worker, req.Max - len(got.Jobs), room}}

@@ -10,12 +10,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// createdSize is how many bytes of a stored body are the time at which the job
-// was created: µs, most significant byte first.
+// createdSize is how many bytes at the beginning of a stored body are the time at which
+// the job was created: in µs, most significant byte first.
 const createdSize = 8
 
-// record returns the job of a stored body and head. A body or head that cannot be read affects
-// this job alone. The head is read even if the body cannot be: without its epoch nothing could end
+// record returns the job of a stored body and head. A body or head that cannot be read affects only
+// this job. The head is read even if the body cannot be read: without its epoch, no settle could end
 // the job.
 func record(queue, id, body, head string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: id, State: state}
@@ -23,7 +23,7 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 	if len(body) < createdSize {
 		j.Broken = fmt.Errorf("%w: stored body", broker.ErrMalformed)
 	} else {
-		p := []byte(body) // the caller's own
+		p := []byte(body) // a copy, since the caller owns the payload
 		j.CreatedAt = broker.FromMicros(int64(binary.BigEndian.Uint64(p)))
 		j.Body, j.Broken = broker.ParseBody(p[createdSize:])
 	}
@@ -42,11 +42,11 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 	return j
 }
 
-// epochOf returns the number with which a head begins, as scripts read it when the rest of the
-// head is malformed.
+// epochOf returns the number with which a head begins, for a head whose rest is malformed. Scripts read
+// the epoch in the same way.
 func epochOf(head string) int64 {
 	rest := strings.TrimLeft(head, "0123456789")
-	n, _ := strconv.ParseInt(head[:len(head)-len(rest)], 10, 64) // 0 when there is none
+	n, _ := strconv.ParseInt(head[:len(head)-len(rest)], 10, 64) // 0 if there is none
 	return n
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Renew registers a worker or extends its leases. To register takes a script call for each group of
-// queues, and one for each queue that has to be made. From then on one call extends the leases in all
-// queues, in a Cluster one for each group. Leases are counted in queues where a call of this
-// process may have changed their number, and every three minutes in all. When a queue has ended the
-// worker, the others may have been renewed. §6, §7, §8.
+// Renew registers a worker or extends its leases. A registration takes a script call for each group
+// of queues, and one for each queue that must be created. After that, one call extends the leases in
+// all queues; in a Cluster, one call for each group. Renew counts leases in queues where a call of
+// this process may have changed their number, and every three minutes in all queues. If a queue has
+// ended the worker, the worker may have been renewed in other queues. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Renewed{}, err
@@ -99,7 +99,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 	return r.extend(ctx, groups)
 }
 
-// with returns the groups that have one of some queues.
+// with returns the groups that have at least one of some queues.
 func with(groups [][]string, some []string) (list [][]string) {
 	for _, names := range groups {
 		if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(some, name) }) {
@@ -118,9 +118,9 @@ func groupsOf(names []string) [][]string {
 	return slices.DeleteFunc(of[:], func(names []string) bool { return len(names) == 0 })
 }
 
-// extend registers the worker if it has to, extends its leases in all queues of some groups, and
-// counts them. To register, it first makes queues that do not exist. Finally it asks the queues that
-// have news.
+// extend registers the worker if necessary, extends its leases in all queues of some groups, and
+// counts them. To register, it first creates queues that do not exist. Finally it asks the queues
+// that have news.
 func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 	news, err := r.extendAll(ctx, groups)
 	if err == nil && r.req.Register && len(news) > 0 {
@@ -139,12 +139,12 @@ func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 	return nil
 }
 
-// make makes queues that do not exist. If that fails, the next call to such a queue returns the error.
+// make creates queues that do not exist. If that fails, the next call to such a queue returns the error.
 func (r *renewal) make(ctx context.Context, names []string) error {
 	steps := make([]*step, len(names))
 	for i, name := range names {
 		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
-		r.queue(name).listed.Store(false) // another process may have removed it
+		r.queue(name).listed.Store(false) // another process may have removed the queue
 	}
 	return r.Broker.run(ctx, nil, steps...)
 }
@@ -158,7 +158,7 @@ func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []stri
 	return r.readExtend(steps), nil
 }
 
-// extendSteps count leases in queues of some groups and, if all is 1, extend them.
+// extendSteps returns the steps that count leases in queues of some groups and, if all is 1, extend them.
 func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
 	register, info := r.registration()
 	for _, names := range groups {
@@ -168,8 +168,8 @@ func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
 	return steps
 }
 
-// registration returns 1 if the worker is to be registered, and what it says of itself if that is
-// to be stored.
+// registration returns 1 if the worker must be registered, otherwise 0, and the worker's description
+// if it must be stored.
 func (r *renewal) registration() (register int, info []byte) {
 	if r.req.Register {
 		register = 1
@@ -180,14 +180,14 @@ func (r *renewal) registration() (register int, info []byte) {
 	return register, info
 }
 
-// readExtend returns the queues that have something to say.
+// readExtend reads the answers, and returns the queues that have news.
 func (r *renewal) readExtend(steps []*step) (news []string) {
 	for _, s := range steps {
 		switch {
 		case errors.Is(s.err, broker.ErrUnavailable):
 			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
 			continue
-		case s.err != nil || len(s.reply) != 1+len(s.queues): // by the fault of one of them
+		case s.err != nil || len(s.reply) != 1+len(s.queues): // one of the queues may be the reason: ask each of them
 			news = append(news, s.queues...)
 			continue
 		}
@@ -203,13 +203,14 @@ func (r *renewal) readExtend(steps []*step) (news []string) {
 	return news
 }
 
-// note takes in the store's time, and when leases run out.
+// note records the store's time, and when leases run out.
 func (r *renewal) note(now, lapse int64) {
 	r.got.Now = later(r.got.Now, moment(now))
 	r.got.NextLapse = sooner(r.got.NextLapse, moment(lapse))
 }
 
-// registerSteps register the worker in each queue, or ask it for all that concerns the worker.
+// registerSteps returns the steps that register the worker in each queue, or ask each queue for
+// everything about the worker.
 func (r *renewal) registerSteps(names []string) []*step {
 	register, info := r.registration()
 	steps := make([]*step, len(names))

@@ -30,7 +30,7 @@ func (e *enqueueBatch) addRestored(i int, j *broker.NewJob) {
 	t.add(restOf(head))
 }
 
-// accepted returns the state of a restored job, at this time of the store.
+// accepted fills in the state of a restored job. now and up are the store's time, rounded down and up.
 func accepted(r *broker.Receipt, j *broker.NewJob, now, up int64) {
 	r.State, r.RunAt = j.Restore.State, time.Time{}
 	if r.State.Final() {

@@ -7,10 +7,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Retire releases what a worker holds and ends its ID, also where it never
-// registered: its registration may still be under way. The order among the
-// jobs released is that of their IDs. One round trip for each thousand active
-// jobs of the fullest queue. §12.
+// Retire releases a worker's jobs and ends its ID. It also ends an ID that never
+// registered, since its registration may still be under way. The released jobs are
+// in the order of their IDs. Retire takes one round trip for each thousand active
+// jobs in the queue that has the most. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
 	if err := req.Check(); err != nil {
 		return broker.Retired{}, err
@@ -33,7 +33,7 @@ func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.R
 				continue
 			}
 			if s.code != codeDone || len(s.reply) == 0 {
-				continue // no such queue
+				continue // the queue does not exist
 			}
 			for jobs := s.reply[1:]; len(jobs) >= 2; jobs = jobs[2:] {
 				got.Released = append(got.Released, broker.Ref{Queue: name, ID: text(jobs[0]), Epoch: number(jobs[1])})

@@ -15,20 +15,20 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// script is one of scripts/*.lua, expanded: "-- @include x" stands for
-// scripts/lib/x.lua, once per script, and q.x for the key that the header declares
-// by the word x, of the queue q. Putting the place in KEYS there, rather than
-// making a table of the words, saves some µs in each call.
+// script is one of scripts/*.lua, expanded. "-- @include x" stands for scripts/lib/x.lua,
+// which is included only once. q.x stands for the key of the queue q that the header
+// declares by the word x. It is replaced by its position in KEYS, which saves some µs in
+// each call, compared with a table of words.
 type script struct {
 	name   string
 	source string
 	sha    string
-	words  []string // the keys it declares
-	keys   []int    // their places in keyNames
-	lists  int      // how many of them are one for each priority
-	bodies bool     // it is given buckets
-	args   []string // the arguments it declares
-	short  bool     // gets no time and no numbers of queues and buckets, and does not open a queue
+	words  []string // the words of the keys that it declares
+	keys   []int    // their positions in keyNames
+	lists  int      // how many of them stand for one key for each priority
+	bodies bool     // it gets the keys of buckets
+	args   []string // the arguments that it declares
+	short  bool     // it gets no time and no numbers of queues and buckets, and does not open a queue
 }
 
 var (
@@ -71,7 +71,7 @@ var (
 func mustScript(name string) *script {
 	s, err := parseScript(name)
 	if err != nil {
-		panic("redisbroker: " + err.Error()) // a mistake in an embedded file
+		panic("redisbroker: " + err.Error()) // an embedded file is wrong
 	}
 	return s
 }
@@ -111,7 +111,7 @@ func parseScript(name string) (*script, error) {
 	return s, nil
 }
 
-// declared reads the words between two titles in a header, up to what explains them.
+// declared reads the words between two titles in a header, up to the explanation of the words.
 func declared(text, title, next string) []string {
 	_, text, _ = strings.Cut(text, "-- "+title+" ")
 	text, _, _ = strings.Cut(text, "-- "+next+" ")
@@ -148,8 +148,8 @@ func expand(file string, done map[string]bool) (string, error) {
 // manyQueues, on the KEYS line, says that a call may be about several queues.
 const manyQueues = "(a block for each queue)"
 
-// code returns a line without its comment, or "" for a comment. Every program that imports the
-// package runs this when it starts, hence no regular expression.
+// code returns a line without its comment, or "" for a comment line. It uses no regular expression,
+// since every program that imports the package runs this when it starts.
 func code(line string) string {
 	if strings.HasPrefix(strings.TrimSpace(line), "--") {
 		return ""
@@ -160,10 +160,10 @@ func code(line string) string {
 	return line
 }
 
-// keyUse is the use of a key in a script: q.retry, q.ready[p], q.bodies[i]; argUse that
-// of an argument: args.worker, and first.jobs for the place in ARGV where a list
-// begins; fieldUse that of a field of the record: m.paused. They begin with letters, which
-// are searched for quickly; no other name in a script ends like these.
+// keyUse matches the use of a key in a script: q.retry, q.ready[p], q.bodies[i]. argUse matches
+// the use of an argument: args.worker; first.jobs is the position in ARGV where a list begins.
+// fieldUse matches the use of a field of the record: m.paused. They begin with letters, since
+// such expressions are fast; no other name in a script ends in this way.
 var (
 	keyUse   = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
 	argUse   = regexp.MustCompile(`args\.([a-z_]+)`)
@@ -172,11 +172,11 @@ var (
 	opening  = regexp.MustCompile(`= open\('([a-z_', ]+)'\)`)
 )
 
-// constants is a line that names numbers and strings: local STOP, SKIP = 1, 2.
+// constants matches a line that names numbers or strings: local STOP, SKIP = 1, 2.
 var constants = regexp.MustCompile(`^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?\d+|'[^']*')(?:, (?:-?\d+|'[^']*'))*)\n$`)
 
-// placeConstants replaces the names of constants by their values. Lua allows a script
-// 200 local names, and functions need most of them.
+// placeConstants replaces the names of constants by their values, since Lua allows only 200
+// local names in a script, and functions need most of them.
 func placeConstants(body string) (string, error) {
 	values := make(map[string]string)
 	var rest strings.Builder
@@ -237,9 +237,9 @@ func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// placeArgs writes places in ARGV for the names of arguments. A name with a star is
-// a list's. Where the list buckets* has an entry for each queue, what follows is behind
-// those; what follows another list is for the script to find.
+// placeArgs replaces the names of arguments by their positions in ARGV. A name with a star is
+// a list. If the list buckets* has an entry for each queue, the next arguments follow these
+// entries. Arguments after another list must be found by the script.
 func (s *script) placeArgs(body string, many bool) string {
 	places, base := make(map[string]string, len(s.args)), ""
 	for i, word := range s.args {
@@ -264,8 +264,8 @@ func (s *script) placeArgs(body string, many bool) string {
 	return firstUse.ReplaceAllStringFunc(body, put("%s"))
 }
 
-// placeFields writes places for the fields of the record that a script's call of
-// open names, in the list m that open returns.
+// placeFields replaces the fields of the record, which a script names in its call of open, by
+// their positions in the list m that open returns.
 func placeFields(body string) string {
 	call := opening.FindStringSubmatch(body)
 	if call == nil {
@@ -274,16 +274,16 @@ func placeFields(body string) string {
 	fields := strings.Split(call[1], "', '")
 	return fieldUse.ReplaceAllStringFunc(body, func(use string) string {
 		if at := slices.Index(fields, use[len("m."):]); at >= 0 {
-			return fmt.Sprintf("m[%d]", at+3) // behind the version and the number of buckets
+			return fmt.Sprintf("m[%d]", at+3) // after the version and the number of buckets
 		}
 		return use
 	})
 }
 
-// placeKeys writes places in KEYS for the names of keys, and in front the function
-// names(at, n): it returns the queue whose keys are those behind KEYS[at], and the
-// place of the last of them. In a call for several queues it has n buckets; in any
-// other, as many as the call was given.
+// placeKeys replaces the names of keys by their positions in KEYS. It adds the function
+// names(at, n) at the beginning, which returns the queue whose keys follow KEYS[at], and the
+// position of the last of these keys. In a call for several queues, the queue has n buckets; in
+// other calls, as many as the call got.
 func (s *script) placeKeys(body string, many bool) string {
 	places, n := make(map[string]int), 0
 	for _, word := range s.words {
@@ -324,7 +324,7 @@ func (s *script) placeKeys(body string, many bool) string {
 	if many && s.bodies {
 		last += "+n"
 	}
-	// The table is made with room for what scripts note of a queue.
+	// The table has room for all fields that scripts set for a queue.
 	return "local function names(at,n) return {at=at,buckets=" + buckets +
 		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,promoted=false},at+" + last + " end\n" + body
 }

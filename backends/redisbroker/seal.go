@@ -7,11 +7,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Lua keeps each text once, and finds it by a hash of about thirty of its bytes,
-// the last one always among them. Heads that differ in few bytes, as those of
-// jobs that failed alike, can be alike in all thirty; a script that handles a
-// thousand of them then compares each with all others. So a stored head that has
-// a tail ends in one more byte, which depends on all of the tail.
+// Lua stores each text only once, and finds it by a hash of about thirty of its bytes,
+// which always include the last one. Heads that differ in few bytes, such as those of
+// jobs that failed in the same way, can be equal in all thirty. A script that handles a
+// thousand of them then compares each with all others. So a stored head that has a tail
+// ends in one more byte, which depends on the whole tail.
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

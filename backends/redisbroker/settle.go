@@ -27,12 +27,12 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 // of one queue.
 type settleBatch struct {
 	queue  string
-	offset int   // items of the queue in earlier batches
-	items  []int // indexes in the request
+	offset int   // how many items of the queue are in earlier batches
+	items  []int // the indexes of its items in the request
 	texts  *arena
 	runs   []run
-	sum    broker.Totals // of the items' waits and runs
-	spent  piece         // wait and run of each item, as settle.lua reads them; nil if all are 0
+	sum    broker.Totals // the sums of the items' times
+	spent  piece         // how long each item waited and ran, as settle.lua reads it; nil if all are 0
 	step   *step
 }
 
@@ -44,7 +44,7 @@ type run struct {
 	each    bool
 }
 
-// settleBatches divides a request into batches. It divides a repeated request in the same way.
+// settleBatches divides a request into batches. It must divide a repeated request in the same way.
 func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 	var all []*settleBatch
 	last := make(map[string]*settleBatch, 1)

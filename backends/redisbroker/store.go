@@ -18,16 +18,16 @@ import (
 const callTimeout = 30 * time.Second
 
 // store is where commands go: one server, the master that Sentinels name, or
-// the masters of a Cluster. It routes by itself instead of through
-// redis.ClusterClient, which repeats commands after network errors.
+// the masters of a Cluster. It routes commands itself, since redis.ClusterClient
+// repeats commands after network errors.
 type store struct {
 	single  *redis.Client
 	cluster *redis.ClusterClient
-	named   *masters // where Sentinels name the server
+	named   *masters // nil unless Sentinels name the server
 }
 
-// connect makes a client with the options of the one given, but with retries
-// off and in the broker's own hands.
+// connect makes a client with the options of the given one, but without retries. The
+// broker owns the new client.
 func connect(client redis.UniversalClient) (store, error) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -36,8 +36,8 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.ContextTimeoutEnabled = true
 		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout
 		o.Protocol = 2          // cheaper to read, and nothing here needs 3
-		o.PipelinePoolSize = -1 // one pool for all
-		o.MinIdleConns = 0      // connections are made as they are needed
+		o.PipelinePoolSize = -1 // one pool for all commands
+		o.MinIdleConns = 0      // connections are made when they are needed
 		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
 		var named *masters
@@ -92,8 +92,8 @@ func (s *store) masters(ctx context.Context) ([]*redis.Client, error) {
 	return nodes, err
 }
 
-// moved returns the master that an answer "MOVED slot address" names, or nil. It also asks the
-// Cluster again which node has which slots: not every node knows at once.
+// moved returns the master that an answer "MOVED slot address" names, or nil. It also makes the client
+// ask again which node has which slots. It uses the address, since other nodes may not know it yet.
 func (s *store) moved(ctx context.Context, answer error) *redis.Client {
 	words := strings.Fields(answer.Error())
 	if s.cluster == nil || len(words) != 3 {
@@ -101,7 +101,7 @@ func (s *store) moved(ctx context.Context, answer error) *redis.Client {
 	}
 	var mu sync.Mutex
 	var found *redis.Client
-	// Going over the masters begins with asking, unlike ReloadState.
+	// Unlike ReloadState, ForEachMaster asks for the slots before it returns.
 	_ = s.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
 		if node.Options().Addr == words[2] {
 			mu.Lock()
@@ -113,7 +113,7 @@ func (s *store) moved(ctx context.Context, answer error) *redis.Client {
 	return found
 }
 
-// doubt has the client ask the Cluster for its slots in the background, after a node did not
+// doubt makes the client ask the Cluster for its slots in the background. Call it if a node did not
 // answer.
 func (s *store) doubt(ctx context.Context) {
 	if s.cluster != nil {

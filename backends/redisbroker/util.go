@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// distinct returns names, each once, in their order.
+// distinct returns names without repetitions, in their order.
 func distinct(names []string) []string {
 	out := make([]string, 0, len(names))
 	seen := make(map[string]bool, len(names))
@@ -18,7 +18,7 @@ func distinct(names []string) []string {
 	return out
 }
 
-// sooner returns the earlier of two times. A zero time is none.
+// sooner returns the earlier of two times; zero stands for none.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	blockGrace  = 5 * time.Second       // by which the end of a wait may be late
-	unblockStep = 20 * time.Millisecond // between attempts to end a wait that is still on its way
+	blockGrace  = 5 * time.Second       // how late the end of a wait may be
+	unblockStep = 20 * time.Millisecond // the pause between attempts to end a wait that has not reached the server yet
 )
 
-// wait waits once for a wake token of the request's queues, after a claim that found nothing.
-// Where one call serves all queues, that call is sent in the same write, behind the wait: the
-// server runs it at the moment the token arrives, or when the time is over, so waking and claiming
-// are one round trip. Of many queues only the one whose token arrived is asked after the wait.
-// Queues of several groups are waited for on a connection for each group, and the first token ends
-// all waits. No wait goes past the next due time, unless another process watches that.
+// wait waits once for a wake token of the request's queues, after a claim that found nothing. If one
+// call serves all queues, it is sent in the same write, after the wait. The server runs it when the
+// token arrives or the time is over, so waking and claiming are one round trip. If there are many
+// queues, only the queue whose token arrived is asked after the wait. For queues of several groups
+// there is a wait on a connection for each group, and the first token ends all waits. No wait lasts
+// beyond the next due time, unless another process watches that time.
 //
-// When the caller goes away, CLIENT UNBLOCK from another connection ends its waits. It does
-// nothing to a wait that has ended. The claim behind a wait runs in either case: its answer is
-// read, and what it leased, which is mostly nothing, is put back at once. Where the server does
-// not allow CLIENT UNBLOCK, the connection is closed: then the server drops the claim unread,
-// unless a token arrives at the same moment. Jobs leased to a closed connection show in the
-// worker's heartbeats (§7).
+// If the caller goes away, CLIENT UNBLOCK from another connection ends its waits. It has no effect on
+// a wait that has ended. The claim after a wait runs in either case. Its answer is read, and the jobs
+// that it leased, usually none, are released at once. If the server does not allow CLIENT UNBLOCK,
+// the connection is closed: then the server drops the claim without reading it, unless a token
+// arrives at the same moment. The worker's heartbeats report jobs that were leased to a closed
+// connection (§7).
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.Claimed) (broker.Claimed, error) {
 	c := b.newClaim(req, true)
 	block, hurry := req.Wait, false
@@ -112,23 +112,23 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		due := got.NextDue
 		got, err = b.claim(ctx, &again)
 		if len(again.Queues) < len(req.Queues) && due.After(got.Now) {
-			got.NextDue = sooner(got.NextDue, due) // of the others, which called nobody since
+			got.NextDue = sooner(got.NextDue, due) // the due time of the other queues, whose tokens did not arrive
 		}
 		unused = err != nil
 	}
 	if err == nil && len(got.Jobs) == 0 {
-		err = broker.About(woken.err, "claim", "", "") // a wait that fails at once must not look like one that ended
+		err = broker.About(woken.err, "claim", "", "") // otherwise a wait that fails at once would look like one whose time is over
 	}
 	return got, err
 }
 
-// putBack undoes what a wait did for a claim that does not need it: leased jobs are released, and
-// a token that was taken is left for another claim.
+// putBack undoes the effects of a wait that its claim does not need: it releases leased jobs, and
+// leaves a token for another claim if the wait took one.
 func (b *Broker) putBack(to *claimant, w *blocked) {
 	if w.then != nil {
 		b.giveBack(to, []*step{w.then})
 	} else if w.called != "" {
-		// A claim of nothing leaves a token where something can be claimed.
+		// A claim of no jobs leaves a token if a job can be claimed.
 		ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 		defer cancel()
 		c := b.newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
@@ -139,15 +139,15 @@ func (b *Broker) putBack(to *claimant, w *blocked) {
 // blocked is one wait on one connection.
 type blocked struct {
 	queues  []string
-	then    *step         // sent behind it, if any
-	unblock chan struct{} // closed to end it early
-	called  string        // the queue whose token it took
-	err     error         // of the wait itself; what it leased is not in doubt
+	then    *step         // the claim that is sent after the wait, if any
+	unblock chan struct{} // closed to end the wait early
+	called  string        // the queue whose token the wait took
+	err     error         // the error of the wait itself, not of then
 }
 
-// block waits until a token of the queues was taken, the time is over, or
-// unblock is closed. With hurry it ends right when the time is over. When the wait itself fails,
-// its step, if any, says so.
+// block waits until it gets a token of the queues, the time is over, or unblock is closed.
+// With hurry it ends exactly when the time is over. If the wait itself fails, w.then, if any,
+// gets the error.
 func (b *Broker) block(w *blocked, block time.Duration, hurry bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), block+blockGrace)
 	defer cancel()
@@ -182,7 +182,7 @@ func (b *Broker) block(w *blocked, block time.Duration, hurry bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = pipe.Exec(ctx) // the commands hold their errors
+		_, _ = pipe.Exec(ctx) // the commands have their errors
 	}()
 	select {
 	case <-done:

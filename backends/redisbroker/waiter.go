@@ -10,19 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// waiter is a connection for waits, one at a time. It is a client of its own and not a connection
-// taken from one, because closing it must close the connection at once.
+// waiter is a connection for waits, one at a time. It is a client of its own, not a connection of
+// another client's pool, because closing it must close the connection at once.
 type waiter struct {
 	client *redis.Client
-	server *redis.Client // the same server, for a command while this one waits
-	id     atomic.Int64  // of the connection, for CLIENT UNBLOCK; 0 where the server does not tell
+	server *redis.Client // another client of the same server, for a command while this one waits
+	id     atomic.Int64  // the ID of the connection, for CLIENT UNBLOCK; 0 if the server does not report it
 }
 
 func newWaiter(server *redis.Client) *waiter {
 	w := &waiter{server: server}
 	o := *server.Options()
 	o.MaxRetries = -1
-	o.ReadTimeout, o.WriteTimeout = -1, callTimeout // each wait has a deadline of its own
+	o.ReadTimeout, o.WriteTimeout = -1, callTimeout // no read timeout: each wait has its own deadline
 	o.PoolSize, o.MaxActiveConns, o.MaxConcurrentDials = 1, 1, 1
 	o.PipelinePoolSize = -1
 	connected := o.OnConnect
@@ -38,8 +38,8 @@ func newWaiter(server *redis.Client) *waiter {
 	return w
 }
 
-// unblock ends a wait and returns when done is closed. CLIENT UNBLOCK has no effect while the wait
-// is on its way to the server, so it is repeated.
+// unblock ends a wait, and returns when done is closed. It repeats CLIENT UNBLOCK, which has no effect
+// if the wait has not reached the server yet.
 func (w *waiter) unblock(done <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
@@ -57,8 +57,8 @@ func (w *waiter) unblock(done <-chan struct{}) {
 	<-done
 }
 
-// hurry ends a wait whose time is over. The server by itself is up to 100 ms late, if it is idle. A
-// wait that is still on its way, or may not be ended, ends by its own time.
+// hurry ends a wait whose time is over. Otherwise an idle server ends it up to 100 ms late. A wait that
+// has not reached the server yet, or that the server does not allow to be ended, ends by itself.
 func (w *waiter) hurry() {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
@@ -67,11 +67,11 @@ func (w *waiter) hurry() {
 	}
 }
 
-func (w *waiter) close() { _ = w.client.Close() } // nothing is left to be told
+func (w *waiter) close() { _ = w.client.Close() } // no caller is left that could use the error
 
-// maxIdleWaiters are kept of each server for the next waits, which in a Cluster are one
-// for each group of queues. Of all servers together the last maxIdle are kept: a server
-// may have left.
+// maxIdleWaiters is how many idle waiters of each server are kept for the next waits: in a
+// Cluster a claim needs one for each group of queues. maxIdle is how many are kept in all; the
+// oldest are closed first, since their servers may have left the Cluster.
 const (
 	maxIdleWaiters = queueGroups
 	maxIdle        = 4 * maxIdleWaiters

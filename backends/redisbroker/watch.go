@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	watchBuffer = 256 // events a watcher may lag behind
-	// Settles tell watchers of a queue for watchSpan after the last word that
-	// there are some, which a watcher repeats in good time.
+	watchBuffer = 256 // how many events a watcher may lag behind before it misses some
+	// Settles publish events of a queue for watchSpan after a watcher announced itself.
+	// Watchers repeat that every watchRepeat, so that one failure does no harm.
 	watchSpan   = time.Minute
 	watchRepeat = 20 * time.Second
 )
 
 // Watch delivers events of later calls until ctx ends or the broker is closed, and then closes the
 // channel. All watchers of a broker share one connection. Events that were sent while that
-// connection was lost are reported as one EventMissed, since nobody knows their number. §25.
+// connection was lost are reported as one EventMissed, since their number is not known. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ type watcher struct {
 	events chan broker.Event
 }
 
-// announce has settles publish events for a while. Only watchers of events of settles ask for
-// that: publishing costs time, and workers, which wait for cancellations alone, do not need it.
+// announce makes settles publish events for a while. Only watchers of settles need that. Publishing
+// costs time, and workers wait only for cancellations.
 func (w *watcher) announce(ctx context.Context) error {
 	if !w.wants(broker.EventSettled) {
 		return nil
@@ -78,7 +78,7 @@ func (w *watcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// channels returns those that carry what the watcher wants.
+// channels returns the channels that carry the events that the watcher wants.
 func (w *watcher) channels() (names []string) {
 	for _, name := range w.queues {
 		channel := w.broker.queue(name).channel()
@@ -111,7 +111,7 @@ func (w *watcher) attend(ctx context.Context, repeat <-chan time.Time) {
 // missed reports that events were sent while the connection was lost.
 func (w *watcher) missed() { w.send(broker.Event{Kind: broker.EventMissed, Missed: 1}) }
 
-// pause waits, and reports false when something ended meanwhile.
+// pause waits for d. It reports false if a context ended meanwhile.
 func pause(ctx, ending context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -138,7 +138,7 @@ func (w *watcher) read(m *redis.Message) {
 	}
 }
 
-// wants reports whether events of a kind are asked for.
+// wants reports whether the watcher asked for events of a kind.
 func (w *watcher) wants(kind broker.EventKind) bool {
 	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }

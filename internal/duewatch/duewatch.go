@@ -1,11 +1,12 @@
-// Package duewatch decides which processes look when a job falls due. If all idle processes
-// of a fleet did, one job would cost as much as there are of them.
+// Package duewatch decides which processes look when a job becomes due. If all idle processes
+// of a fleet looked, one job would cause as many looks as there are processes.
 //
-// A process watches the due times of a queue until it comes for one and finds that another
-// was quicker; that one watches on. It watches again once it gets a job of the queue, or is
-// woken for it. So each look in vain follows a job that the process got. A process that
-// stops watching, because it has no room left or ends, has the store wake another. If it is
-// killed, the next claim of another process finds what is due.
+// A process watches the due times of a queue until it looks for a due job and finds that
+// another process took it. The other process goes on watching. The first one watches again
+// when it gets a job of the queue, or is woken for the queue. So for each job that a process
+// gets, it looks at most once without result. A process that stops watching, because it has
+// no room left or ends, has the store wake another one. If it is killed, the next claim of
+// another process finds what is due.
 package duewatch
 
 import (
@@ -13,23 +14,23 @@ import (
 	"time"
 )
 
-// Watch remembers what one worker of a process knows of the due times of its queues. The zero
-// value is ready for use, from any goroutine.
+// Watch remembers what one worker of a process knows about the due times of its queues. The
+// zero value is ready for use, from any goroutine.
 type Watch struct {
 	mu     sync.Mutex
 	worker string
 	queues map[string]known
 }
 
-// known is what the last look at a queue told.
+// known is what the last look at a queue showed.
 type known struct {
 	due     time.Time
 	claimed int64
 	away    bool // another process watches
-	called  bool // since that look
+	called  bool // Called was called for the queue since that look
 }
 
-// Look is what a claim learned of a queue.
+// Look is what a claim learned about a queue.
 type Look struct {
 	Queue   string
 	Due     time.Time // when time next makes a job claimable; zero for never
@@ -37,8 +38,8 @@ type Look struct {
 	Keep    bool      // the claim got a job of the queue, or the process was woken for it
 }
 
-// Called says that this process was woken for queues, or is to watch them for another reason. It
-// holds for the next look, too.
+// Called says that this process was woken for queues, or is to watch them for another reason.
+// The process then also watches them after its next look.
 func (w *Watch) Called(queues ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,7 @@ func (w *Watch) Looked(worker string, now time.Time, looks []Look) {
 			k.claimed = before.claimed
 		}
 		switch {
-		case l.Keep || l.Due.IsZero() || before.called: // who makes a first due time wakes a process
+		case l.Keep || l.Due.IsZero() || before.called: // without a due time: a client that sets the first one wakes a process
 			k.away = false
 		case before.taken(now, &l):
 			k.away = true
@@ -76,22 +77,24 @@ func (w *Watch) Looked(worker string, now time.Time, looks []Look) {
 	}
 }
 
-// taken reports whether a look came for a due time, and another process was quicker.
+// taken reports whether a look was made because a due time had come, and another process
+// took the job first.
 func (k known) taken(now time.Time, l *Look) bool {
 	came := !k.due.IsZero() && !k.due.After(now) && l.Due.After(k.due)
 	return came && (l.Claimed < 0 || k.claimed >= 0 && l.Claimed != k.claimed)
 }
 
-// Forget has the process watch all queues: the store could not be reached, or a worker ended.
+// Forget has the process watch all queues again. Call it when the store could not be reached, or a
+// worker has ended.
 func (w *Watch) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queues = nil
 }
 
-// Next returns the next due time of queues that a claim is to look at, and zero for none. Of
-// queues about which nothing is known, and for another worker, it is the time that the claim
-// knows.
+// Next returns the next due time of the queues that a claim is to watch, or zero for none. due
+// is the time that the claim knows: it counts for another worker, and for queues about which
+// nothing is known here.
 func (w *Watch) Next(worker string, queues []string, due time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

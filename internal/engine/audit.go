@@ -19,8 +19,8 @@ type leaseKey struct {
 	epoch     int64
 }
 
-// doubtLocked has the leases of w audited, at once or after the next renewals, because
-// an answer was lost that may have contained some.
+// doubtLocked has the leases of w audited, at once or after the next renewals, because a
+// lost answer may have contained some.
 func (s *Server) doubtLocked(w *worker, atOnce bool) {
 	w.suspect = auditsAfterLoss
 	if atOnce || s.seldomRenews() {
@@ -29,8 +29,8 @@ func (s *Server) doubtLocked(w *worker, atOnce bool) {
 }
 
 // audit compares the leases that the store has for w with those of this server. It
-// releases the jobs whose lease only the store knows, since the answer with them was
-// lost, and ends the contexts of handlers whose lease the store does not have.
+// releases the jobs whose lease only the store knows: the answer with these jobs was
+// lost. It ends the contexts of handlers whose lease the store does not have.
 func (s *Server) audit(ctx context.Context, w *worker) {
 	began := time.Now()
 	listed := make(map[leaseKey]*broker.Job)
@@ -83,7 +83,8 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 	}
 }
 
-// listHeld adds the leases that the store has for w in a queue to listed.
+// listHeld adds the leases that the store has for w in a queue to listed. It reports
+// whether it could read all of them.
 func (s *Server) listHeld(ctx context.Context, w *worker, queue string, listed map[leaseKey]*broker.Job) bool {
 	q := broker.Query{Queue: queue, Worker: w.id, NoPayload: true, Limit: 1000}
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// claimWaitingLocked makes a claim in the background that waits for jobs.
+// claimWaitingLocked makes, in the background, a claim that waits for jobs.
 func (s *Server) claimWaitingLocked(ctx context.Context, call claimCall) {
 	f := &s.fetcher
 	ctx, f.giveUp = context.WithCancel(ctx)

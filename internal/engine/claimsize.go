@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// claimSize is how much a claim may ask for: as much as earlier answers show that the
-// connection carries well within the timeout of a call. Guarded by Server.mu.
+// claimSize is how much a claim may ask for: what the connection can carry well within the
+// timeout of a call, as earlier answers have shown. Guarded by Server.mu.
 type claimSize struct {
 	jobs  int
 	bytes int

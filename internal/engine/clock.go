@@ -13,8 +13,8 @@ const serverCallTimeout = 5 * time.Second
 // storeClock estimates the store's time, by which deadlines count.
 type storeClock struct{ store, local time.Time }
 
-// set records the store's time at about the local time. From then on the process's own
-// monotonic clock counts.
+// set records the store's time, which was read at about the local time. From then on the
+// process's own monotonic clock counts.
 func (c *storeClock) set(store, local time.Time) {
 	if !store.IsZero() {
 		c.store, c.local = store, local

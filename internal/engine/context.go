@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Causes for which a handler's context ends, beside broker.ErrLeaseLost.
+// Causes for which a handler's context ends, besides broker.ErrLeaseLost.
 var (
 	ErrTimeout   = errors.New("jobs: the job's timeout passed")
 	ErrDeadline  = errors.New("jobs: the job's deadline passed")
@@ -38,9 +38,9 @@ func (c apart) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// WithBound returns a context that ends at end, or with ctx if that ends before. The
-// server reports a handler that has not returned for grace after that as stuck; zero
-// means Options.StuckGrace. release ends the bound.
+// WithBound returns a context that ends at end, or with ctx if ctx ends earlier. If the
+// handler has not returned when grace has passed after end, the server reports it as
+// stuck. A grace of zero means Options.StuckGrace. release ends the bound.
 func WithBound(ctx context.Context, end time.Time, grace time.Duration) (bounded context.Context, release func()) {
 	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: end, endCause: ErrTimeout}, grace: grace}
 	if run := RunOf(ctx); run != nil && run.server != nil {
@@ -146,7 +146,7 @@ func (c *lazyContext) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// made returns the real context, made at the first call.
+// made returns the real context. The first call makes it.
 func (c *lazyContext) made() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -56,7 +56,7 @@ func (s *Server) supervise() {
 	await(settling, &s.claimers)
 	unsettled := s.flush(settling)
 	if !s.limits.NoMark {
-		_ = s.postLatencies(settling) // without them only percentiles lack this server's last minute
+		_ = s.postLatencies(settling) // if it fails, only percentiles lack this server's last minute
 	}
 	stopBeating()
 	await(last, &beat)
@@ -102,8 +102,8 @@ func (s *Server) releaseUnstarted(now time.Time) {
 		"released", len(unstarted), "jobs", describe(unstarted, nil))
 }
 
-// awaitHandlers waits until every handler has returned, for ShutdownTimeout. Then it ends
-// their contexts and waits for ShutdownGrace.
+// awaitHandlers waits until every handler has returned, at most for ShutdownTimeout. Then
+// it ends the contexts of the others, and waits for them at most for ShutdownGrace.
 func (s *Server) awaitHandlers() {
 	timer := time.NewTimer(s.opts.ShutdownTimeout)
 	defer timer.Stop()
@@ -223,7 +223,7 @@ func (s *Server) stopSlots(left int) {
 	}
 }
 
-// drainError returns what Err will.
+// drainError returns the error that Err will return.
 func (s *Server) drainError(left, unsettled int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // owner of a mark.
 type elector struct {
 	broker broker.Broker
-	owner  string // empty where no other server shares the store, or it has no marks
+	owner  string // empty if no other server shares the store, or the store has no marks: then this server is elected
 	mark   string
 	ttl    time.Duration
 }
@@ -29,7 +29,7 @@ func newElector(s *Server, purpose string, ttl time.Duration) elector {
 	return e
 }
 
-// elected reports whether this server holds the mark, which it then does for another ttl.
+// elected reports whether this server holds the mark. If so, it now holds it for another ttl.
 func (e *elector) elected(ctx context.Context) (bool, error) {
 	if e.owner == "" {
 		return true, nil

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxEvents = 256 // that wait: a heartbeat's of many minutes
+	maxEvents = 256 // that wait: as many as a heartbeat sends in many minutes
 	// LastEvents is how long the drain waits at its end for events that are left.
 	LastEvents = time.Second
 )
@@ -26,7 +26,7 @@ func newEvents(log *slog.Logger) *events {
 	return &events{log: log, queue: make(chan func(), maxEvents)}
 }
 
-// call makes f be called later, unless too many events wait.
+// call has f called later, unless too many events wait.
 func (e *events) call(f func()) {
 	select {
 	case e.queue <- f:

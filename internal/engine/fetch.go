@@ -8,15 +8,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// youngCall is how long outcomes wait for a claim under way, so that the next one carries
-// them; after that they are sent on their own.
+// youngCall is how long outcomes wait for a claim under way, so that the next claim carries
+// them. After that they are sent without a claim.
 const youngCall = 10 * time.Millisecond
 
 // fetcher claims jobs for free slots. While the queues have jobs, it makes claims that
 // do not wait and that carry outcomes to settle: one round trip an iteration. When no
 // job is left to claim, one claim waits for more in the background, and the settler
 // sends outcomes. While handlers are quick and many jobs are pending, a second claim is
-// under way when the answer to the first comes, so that the store works on one while
+// under way when the answer to the first comes. So the store works on one claim while
 // this process works on the other. Guarded by Server.mu, except poke.
 type fetcher struct {
 	poke  chan struct{} // wakes the loop
@@ -58,7 +58,7 @@ const (
 	fetchOff     fetchState = iota // no worker is registered, or the pause after a failed claim
 	fetchAwake                     // about to claim: the claim will carry outcomes
 	fetchCalling                   // a claim is under way
-	fetchFull                      // no slot is free: leaving one wakes the loop
+	fetchFull                      // no slot is free: a run that leaves its slot wakes the loop
 	fetchIdle                      // waits for jobs
 )
 
@@ -92,8 +92,8 @@ type claimCall struct {
 	until   time.Time // without a claim: sleep until then, zero means until woken
 }
 
-// fetch is the loop, until ctx ends. Claims that do not wait end with calls instead, so
-// that a drain gets their answers.
+// fetch is the loop that claims. It ends with ctx. Its claims that do not wait end with
+// calls instead, so that a drain gets their answers.
 func (s *Server) fetch(ctx, calls context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// A run keeps the memory of the answer that its job came with. Small answers are kept
+// A run keeps the memory of the whole answer with which its job came. Small answers are kept
 // whole, because copies cost time. Jobs of a larger answer are copied in small groups, so
-// that a long run keeps few others.
+// that a long run keeps the memory of few other jobs.
 const (
 	wholeAnswer = 512 << 10
 	keptBytes   = 32 << 10 // of a group
@@ -76,7 +76,7 @@ func (s *Server) slot(i int) {
 	var r *Run
 	inHandler := false
 	defer func() {
-		if inHandler { // it called runtime.Goexit: another goroutine takes this slot
+		if inHandler { // the handler called runtime.Goexit: another goroutine takes this slot
 			outcome := s.policy.Exited(r)
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func (s *Server) beginLocked(i int) *Run {
 	return r
 }
 
-// perform has the policy run a job. If the job is guarded, a mark in the store says so
-// meanwhile.
+// perform has the policy run a job. If the job is guarded, a mark in the store says until
+// the end of the run that its handler has begun.
 func (s *Server) perform(r *Run) broker.Outcome {
 	if over, _ := r.Over(r.started); s.slots.isGuarded(r.Job) && !s.limits.NoMark && r.Job.Broken == nil && over == nil {
 		fence, ok := s.marks.begin(r)
@@ -149,8 +149,8 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	s.slots.checkEmpty()
 }
 
-// releaseQueuedLocked releases the runs in q that no handler has begun, if they are of w
-// (of any worker if w is nil) and were claimed before a time.
+// releaseQueuedLocked releases the runs in q, which no handler has begun, if they are of w
+// (of any worker if w is nil) and were claimed before the given time.
 func (s *Server) releaseQueuedLocked(q *runQueue, w *worker, before time.Time) []broker.Ref {
 	var released []broker.Ref
 	for n := q.len(); n > 0; n-- {

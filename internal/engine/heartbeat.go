@@ -12,9 +12,9 @@ import (
 )
 
 // maxHeartbeat is the maximum interval between renewals. Their answers also say when
-// leases of other servers run out, which may be shorter. In a store that no other
-// process uses there are no other servers, so the maximum only applies while there is
-// doubt about leases.
+// leases of other servers run out, and those leases may be shorter than this server's. In
+// a store that no other process uses there are no other servers, so the maximum applies
+// only while there is doubt about leases.
 const maxHeartbeat = broker.DefaultLease / 3
 
 // intervalLocked returns the maximum interval between renewals of w.
@@ -53,18 +53,19 @@ func (s *Server) heartbeat(ctx context.Context) {
 
 // The timeout of an attempt to register. It doubles with each attempt: a connection
 // over a slow link may take five round trips of 2 s, while the first attempts should
-// soon notice a dead connection. A store may write a row for each queue while a whole
-// fleet registers: if attempts were given up then, they would load it without end.
+// soon notice a dead connection. A store may have to write a row for each queue while a
+// whole fleet registers. If attempts were given up too early, their repetitions would load
+// the store without end.
 const (
 	minRegister   = time.Second
 	registerQueue = 5 * time.Millisecond
 	maxRegister   = 10 * time.Second
 )
 
-// register makes w known to the store. It tries until that works, and returns false
-// when it cannot: ctx ended, the store refuses this server, the ID is dead, or the
-// watchdog has new connections opened. An ID is dead if the answer to an attempt was
-// lost and its lease ran out before the next attempt.
+// register makes w known to the store. It tries until that works. It returns false if ctx
+// ended, the store refuses this server, the ID has ended, or the watchdog has new
+// connections opened. An ID has ended if the answer to an attempt was lost and the lease
+// ran out before the next attempt.
 func (s *Server) register(ctx context.Context, w *worker) bool {
 	host, _ := os.Hostname()
 	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
@@ -118,7 +119,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 	}
 }
 
-var errDeadID = errors.New("the ID of the worker is dead, it ran out before an answer came")
+var errDeadID = errors.New("the ID of the worker has ended, its lease ran out before an answer came")
 
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
@@ -150,7 +151,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 		left := s.opts.Lease - now.Sub(w.renewed)
 		switch {
 		case reply.Lost:
-			s.lose(w, "the store has given its jobs to others")
+			s.lose(w, "the store has given its jobs to other workers")
 			return
 		case err != nil:
 			failing = true
@@ -257,8 +258,8 @@ func (s *Server) steadiedLocked(w *worker, sent, store time.Time) {
 	w.renewed, w.stored = sent, store
 }
 
-// compare records whether the store counts other leases than this server. held is nil
-// if the store did not count.
+// compare records whether the store counts more or fewer leases than this server. held is
+// nil if the store did not count.
 func (w *worker) compare(names []string, held map[string]int) {
 	if held == nil {
 		return
@@ -283,7 +284,7 @@ func (s *Server) lose(w *worker, why string) {
 	s.mu.Lock()
 	w.lost = true
 	if s.fetcher.waiting {
-		s.fetcher.giveUp() // it can get no jobs, and keeps a claim of the next worker from waiting
+		s.fetcher.giveUp() // it can get no jobs, and while it waits, no claim of the next worker waits
 	}
 	now := time.Now()
 	s.releaseAllLocked(w, now)

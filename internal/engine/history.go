@@ -15,9 +15,9 @@ const (
 	historyIdle     = time.Hour // the longest interval while nothing happens in a store of this process
 )
 
-// keepHistory stores the history of the queues, in turn with the other servers that
-// share the store, until ctx ends. It is a loop of its own, because it takes a while for
-// many queues and no other loop should wait for that.
+// keepHistory stores the history of the queues until ctx ends. Of the servers that share
+// the store, one at a time stores it. It is a loop of its own, because it takes a while
+// for many queues and no other loop should wait for that.
 func (s *Server) keepHistory(ctx context.Context) {
 	k := history.NewKeeper(s.broker, s.keeperID)
 	var away outage

@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Hooks tell what the server does; package jobs describes them. Each may be nil.
+// Hooks report what the server does; package jobs describes them. Each may be nil.
 type Hooks struct {
 	Claim   func(ClaimEvent)
 	Settle  func(SettleEvent)
@@ -17,7 +17,7 @@ type Hooks struct {
 	Unstuck func(StuckEvent)
 }
 
-// ClaimEvent tells what a claim gave.
+// ClaimEvent reports a claim.
 type ClaimEvent struct {
 	Now    time.Time
 	Jobs   []broker.Job
@@ -27,7 +27,7 @@ type ClaimEvent struct {
 	Err    error
 }
 
-// SettleEvent tells what became of outcomes.
+// SettleEvent reports an attempt to settle outcomes.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict
@@ -35,7 +35,7 @@ type SettleEvent struct {
 	Err      error
 }
 
-// RenewEvent tells of a heartbeat.
+// RenewEvent reports a heartbeat.
 type RenewEvent struct {
 	Worker string
 	Margin time.Duration
@@ -44,14 +44,14 @@ type RenewEvent struct {
 	Err    error
 }
 
-// ReclaimEvent tells which jobs of dead servers were taken over.
+// ReclaimEvent reports an attempt to reclaim jobs of dead servers.
 type ReclaimEvent struct {
 	Jobs []broker.Job
 	Took time.Duration
 	Err  error
 }
 
-// WorkerEvent tells that a worker began or ended.
+// WorkerEvent reports the start or the end of a worker.
 type WorkerEvent struct {
 	Kind   WorkerEventKind
 	Worker string
@@ -68,7 +68,7 @@ const (
 	WorkerDrained
 )
 
-// StuckEvent tells of a handler that goes on although its context ended.
+// StuckEvent reports a handler that goes on although its context ended.
 type StuckEvent struct {
 	Job     *broker.Job
 	Cause   error

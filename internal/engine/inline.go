@@ -14,7 +14,7 @@ import (
 // pauses, one after the other, within a call. The same functions accept, perform and
 // settle a job as in a server that was started; only the caller is different.
 //
-// One goroutine uses it. Each handler runs in a goroutine of its own while that waits.
+// Only one goroutine may use it. Each handler runs in its own goroutine, while that one waits.
 type Inline struct {
 	s      *Server
 	wakeup chan struct{} // gets a value when a handler has returned or waits for a batch
@@ -25,7 +25,7 @@ type Inline struct {
 
 	// Guarded by Server.mu.
 	begun     int
-	gate      chan struct{}     // closed when no more jobs come for the batches that wait
+	gate      chan struct{}     // closed when no more jobs will come for the batches that wait
 	gathering map[*Run]struct{} // runs whose handlers wait for their batch
 }
 
@@ -49,8 +49,8 @@ func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
 }
 
 // Step runs jobs that are due, and those that become due meanwhile, until none is left
-// or it has begun max runs. It returns how many it began; all of them are settled. After
-// that, Due returns when there is more to do.
+// or it has begun max runs. It returns how many runs it began; all of them are settled.
+// After that, Due returns when there is more to do.
 func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
 	if err := in.renew(ctx); err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func (in *Inline) renew(ctx context.Context) error {
 }
 
 // watch listens for jobs that an operator cancels. If that fails, the renewal of the next
-// Step says so.
+// Step reports these jobs.
 func (in *Inline) watch(ctx context.Context) {
 	s := in.s
 	if in.cancels != nil || s.limits.NoWatch {
@@ -227,8 +227,8 @@ func (in *Inline) perform(i int, r *Run) {
 	returned = true
 }
 
-// gathered is Run.Draining of a handler that waits for its batch: the channel is closed
-// when no more jobs will come.
+// gathered does what Run.Draining does, for a handler that waits for its batch: it returns
+// a channel that is closed when no more jobs will come.
 func (in *Inline) gathered(r *Run) <-chan struct{} {
 	in.s.mu.Lock()
 	defer in.s.mu.Unlock()
@@ -263,7 +263,7 @@ func (in *Inline) await(ctx context.Context) error {
 		busy := s.slots.active > len(in.gathering) || s.settler.unsettled > 0
 		waiting := 0
 		s.slots.eachWaiting(func(*Run) { waiting++ })
-		stuck := s.slots.active > 0 && waiting > 0 // behind a batch that gathers
+		stuck := s.slots.active > 0 && waiting > 0 // runs wait for the slots of a batch that gathers
 		s.mu.Unlock()
 		if !busy && (!stuck || !in.handOver()) {
 			return nil

@@ -24,7 +24,7 @@ func (t *txJobs) add(j *broker.Job) {
 	t.jobs[j] = struct{}{}
 }
 
-// excuse turns lost leases of such jobs into completed ones.
+// excuse replaces the verdict ErrLeaseLost of such jobs with completed.
 func (t *txJobs) excuse(items []broker.Settlement, verdicts []broker.Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 const progressInterval = time.Second
 
 // keeping is what the handler of a run has kept, and how much of it is stored. One keep
-// of a run is under way at a time; the next stores all that changed meanwhile. Its lock
-// is taken after Server.mu.
+// of a run is under way at a time; the next one stores all that changed meanwhile. Take
+// Server.mu before the lock of a keeping.
 type keeping struct {
 	mu      sync.Mutex
 	now     broker.Kept
@@ -37,7 +37,7 @@ type keeping struct {
 // stays with the run.
 func Detached(j *broker.Job) *Run { return Under(context.Background(), j) }
 
-// Under returns a run without a server that has the values of ctx. It ends with ctx, or
+// Under returns a run that has no server, and the values of ctx. It ends with ctx, or
 // when the job's timeout or deadline passes.
 func Under(ctx context.Context, j *broker.Job) *Run {
 	r := &Run{Job: j, started: time.Now()}
@@ -46,7 +46,7 @@ func Under(ctx context.Context, j *broker.Job) *Run {
 	return r
 }
 
-// kept returns what the handler keeps, made at the first call.
+// kept returns what the handler keeps. The first call makes it.
 func (r *Run) kept() *keeping {
 	if k := r.keeping.Load(); k != nil {
 		return k
@@ -140,8 +140,8 @@ func (r *Run) Progress(p broker.Progress) {
 	}
 }
 
-// QuietProgress stops the storing of progress alone: if a transaction of the handler
-// completes the job, it would have to wait for the transaction.
+// QuietProgress stops writes that store only progress: if a transaction of the handler
+// completes the job, such a write would have to wait for the transaction.
 func (r *Run) QuietProgress() {
 	k := r.kept()
 	k.mu.Lock()
@@ -149,7 +149,7 @@ func (r *Run) QuietProgress() {
 	k.quiet = true
 }
 
-// BeginStep reports whether this is its first call in this run with a name.
+// BeginStep reports whether this is the first call with this name in the run.
 func (r *Run) BeginStep(name string) bool {
 	k := r.kept()
 	k.mu.Lock()
@@ -164,8 +164,8 @@ func (r *Run) BeginStep(name string) bool {
 	return true
 }
 
-// keepLaterLocked stores what changed after a wait. It reports whether the caller has to
-// store it at once.
+// keepLaterLocked waits in the background, and then stores what has changed. If there is
+// no time to wait, it returns true, and the caller has to store at once.
 func (r *Run) keepLaterLocked(k *keeping, wait time.Duration) (now bool) {
 	if wait <= 0 {
 		return true

@@ -74,8 +74,8 @@ func (m *marks) call(req broker.MarkRequest) (broker.Marked, error) {
 	return m.broker.Mark(ctx, req)
 }
 
-// innocent returns, of reclaimed jobs that were guarded, whether they are not charged:
-// the store has no mark of them, or cannot say.
+// innocent returns, for each guarded job among those reclaimed, whether it is not charged
+// because the store has no mark of it or the marks cannot be read.
 func (m *marks) innocent(jobs []broker.Job, isGuarded func(*broker.Job) bool) map[*broker.Job]bool {
 	found := make(map[*broker.Job]bool)
 	var failed error

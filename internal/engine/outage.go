@@ -9,9 +9,9 @@ const (
 	outageLogged    = 10 * time.Second // between the first two log lines of an outage
 	outageLoggedMax = 10 * time.Minute // between later ones; the interval grows
 
-	// watchdogLeases is after how many leases of an outage a server opens new
-	// connections, and logs at level error: other servers have reclaimed its jobs by
-	// then, and a passing fault is usually over.
+	// watchdogLeases is the number of leases after which a server in an outage opens
+	// new connections, and logs at level error. By then other servers have reclaimed
+	// its jobs, and a short fault is usually over.
 	watchdogLeases = 3
 )
 

@@ -7,8 +7,8 @@ import (
 )
 
 // A slot that waits for the answer to a claim is idle. So while handlers are about as
-// quick as a claim, some jobs are claimed before there is a slot for them: as many as
-// start within prefetchWork, since they wait behind running ones.
+// quick as a claim, some jobs are claimed before there is a slot for them. They wait for
+// running ones to end, so only as many are claimed as start within prefetchWork.
 const (
 	prefetchWork  = 20 * time.Millisecond
 	prefetchFloor = time.Millisecond      // handlers this quick count as quicker than a round trip
@@ -47,8 +47,8 @@ func (s *Server) allowanceLocked() int {
 func (s *Server) capacityLocked() int { return s.opts.Concurrency + s.allowanceLocked() }
 
 // plentyLocked reports whether two claims may be under way at a time: handlers are
-// quick, and the last claim left jobs behind. While a type is at its limit, the answer
-// to one claim has to show how many jobs wait aside before the next one is made.
+// quick, and the last claim left jobs in the store. While a type is at its limit, there
+// is one claim at a time: its answer shows how many jobs wait aside.
 func (s *Server) plentyLocked() bool {
 	f := &s.fetcher
 	return f.gave && !f.exhausted && s.allowanceLocked() > 0 && !s.slots.typeFull()
@@ -79,8 +79,8 @@ func (s *Server) paceLocked() time.Time {
 	return f.replied.Add(min(max(f.trip, minPause), maxPause))
 }
 
-// wantLocked returns how many jobs a claim may ask for now, beside the claims under way,
-// and for how many of these a slot is free.
+// wantLocked returns how many jobs a claim may ask for now, in addition to the claims under
+// way, and for how many of these jobs a slot is free.
 func (s *Server) wantLocked() (want, free int) {
 	free = s.slots.room() - s.slots.holding - s.fetcher.asked
 	want = min(free+s.allowanceLocked(), broker.MaxClaim)
@@ -111,8 +111,7 @@ func (s *Server) releaseStaleLocked(now time.Time) {
 }
 
 // giveUpSurplusLocked ends the claim that waits if it would return jobs for which there
-// is no slot, among them those that this server releases: another server's claim may
-// wait for them.
+// is no slot. It could even return the jobs that this server releases for other servers.
 func (s *Server) giveUpSurplusLocked() {
 	f := &s.fetcher
 	if !f.waiting {

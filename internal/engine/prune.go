@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	pruneInterval = 15 * time.Second  // the shortest: a store that works finds something about as often
+	pruneInterval = 15 * time.Second  // the shortest: in a busy store, there is something to prune about as often
 	pruneMax      = 1000              // records of a queue that one call examines, so that no call takes long
-	pruneRounds   = 100               // calls of one turn, so that other upkeep gets its turn
-	pruneTTL      = 3 * pruneInterval // two turns may fail before another server prunes
+	pruneRounds   = 100               // calls in a row, so that they do not delay the rest of upkeep for long
+	pruneTTL      = 3 * pruneInterval // pruning may fail twice before another server takes over
 )
 
 // pruner removes what is past its retention. Of the servers that share a store and
@@ -24,33 +24,33 @@ type pruner struct {
 	log     *slog.Logger
 	queues  []string
 	lookout *lookout
-	longest time.Duration // between two turns, while nothing is found
+	longest time.Duration // between two prunes, while nothing is found
 
-	away outage // calls that failed in a row; the upkeep loop's alone
+	away outage // calls that failed in a row; only the upkeep loop uses it
 
 	mu    sync.Mutex
 	every time.Duration
-	at    time.Time // of the next turn
+	at    time.Time // of the next prune
 }
 
 func newPruner(s *Server) *pruner {
 	p := &pruner{elector: newElector(s, "prune", pruneTTL), log: s.log, queues: s.names, lookout: &s.lookout,
 		longest: pruneInterval, every: pruneInterval}
-	if s.limits.InProcess { // nobody else makes something to prune
+	if s.limits.InProcess { // no other process leaves anything to prune
 		p.longest = max(pruneInterval, s.opts.Lease)
 	}
 	p.at = time.Now().Add(sleep.Jitter(p.every, 0.5))
 	return p
 }
 
-// next is when the next turn is due.
+// next returns when to prune next.
 func (p *pruner) next() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at
 }
 
-// due reports whether a turn is due, and plans the next one.
+// due reports whether to prune now. If so, it sets the time of the next prune.
 func (p *pruner) due(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *pruner) due(now time.Time) bool {
 	return true
 }
 
-// soon says that there may be something to prune before long.
+// soon makes the next prune come soon, because there may be something to prune.
 func (p *pruner) soon(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *pruner) soon(now time.Time) {
 	}
 }
 
-// turn removes a bounded amount, unless another server does.
+// turn prunes a bounded number of records, unless another server prunes.
 func (p *pruner) turn(ctx context.Context) {
 	for range pruneRounds {
 		reply, err := p.prune(ctx)

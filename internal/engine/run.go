@@ -22,7 +22,7 @@ type Run struct {
 	limited *typeLimit // of its type, or nil
 	aside   bool       // it waits for its type
 	claimed time.Time
-	since   time.Duration // of slots.watched, when it became ready
+	since   time.Duration // the value of slots.watched when the run became ready
 	started time.Time
 	stuck   *StuckEvent             // set once it was reported as stuck
 	patient time.Time               // until when a guarded run waits
@@ -47,7 +47,8 @@ func (r *Run) Value(key any) any {
 }
 
 // Draining returns a channel that is closed when the server's drain begins. A handler
-// that waits for a batch of jobs then waits no longer. It is nil without a server.
+// that waits for a batch of jobs then stops waiting. The channel is nil for a run without
+// a server.
 func (r *Run) Draining() <-chan struct{} {
 	switch {
 	case r == nil || r.server == nil:

@@ -49,7 +49,8 @@ type Policy interface {
 	Perform(r *Run) broker.Outcome
 	// Exited returns how the lease ends when Perform called runtime.Goexit.
 	Exited(r *Run) broker.Outcome
-	// Crashed returns the outcome for a job whose worker died; worker reclaimed it.
+	// Crashed returns the outcome for a job whose worker died. worker is the ID of the
+	// worker that reclaimed the job.
 	Crashed(j *broker.Job, worker string) broker.Outcome
 	// Refused replaces an outcome that the store refuses. The server's lock is held, so
 	// it must not call the server.
@@ -72,19 +73,19 @@ type Server struct {
 	events  *events
 	marks   marks
 	pruner  *pruner
-	// reclaimer chooses the server that looks for the jobs of dead ones.
+	// reclaimer chooses the server that looks for the jobs of dead servers.
 	reclaimer elector
 	policy    Policy
-	values    context.Context // what every handler's context holds
+	values    context.Context // the values that every handler's context has
 	// gathering is what Run.Draining returns instead of draining, if Inline runs the jobs.
 	gathering func(*Run) <-chan struct{}
 
 	keeperID string // under which it posts latencies, keeps the history and prunes
 
 	draining chan struct{} // closed when the drain begins
-	forced   chan struct{} // closed when it is to hurry
-	done     chan struct{} // closed when it is over
-	err      error         // why; read after done is closed
+	forced   chan struct{} // closed when the drain is to hurry
+	done     chan struct{} // closed when the drain is over
+	err      error         // what Err returns; read it after done is closed
 
 	// One lock guards all that follows; it is never held during a call to the
 	// broker, a handler, a hook or a log.
@@ -98,9 +99,9 @@ type Server struct {
 	stuck    stuckHandlers
 	fetcher  fetcher
 	settler  settler
-	worker   *worker         // who claims; nil before the first one
-	workers  []*worker       // with those before it that still have leases
-	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
+	worker   *worker         // the one that claims; nil before the first one
+	workers  []*worker       // worker, and earlier ones that still have leases
+	calls    *sync.WaitGroup // claims under way; an audit that waits for them replaces it
 	logLater []logLine       // written when the lock is free
 
 	latencies []history.Latency // measured since they were posted, by queue
@@ -181,5 +182,6 @@ func (s *Server) Queues() []string { return s.names }
 // Budget returns how many crashes the job survives.
 func (s *Server) Budget(j *broker.Job) int { return s.slots.budget(j) }
 
-// Shortly is how long a job is put off for a short while: a lease, unless leases are long.
+// Shortly is the delay for a job that should run again soon: a lease, or the default lease
+// if that is shorter.
 func (s *Server) Shortly() time.Duration { return min(s.opts.Lease, broker.DefaultLease) }

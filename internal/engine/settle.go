@@ -19,7 +19,7 @@ const (
 
 // settler sends outcomes. When a call has returned, it sends at once all that came
 // meanwhile: no outcome waits for a batch to fill, and under load batches are large.
-// When a claim that does not wait is about to be made, that carries them instead.
+// When a claim that does not wait is about to be made, the claim carries them instead.
 // Guarded by Server.mu, except poke.
 type settler struct {
 	poke      chan struct{}
@@ -27,7 +27,7 @@ type settler struct {
 	unsettled int
 	away      outage               // settles that failed in a row
 	answered  time.Time            // when the store last took outcomes, or the oldest unsettled one came
-	flushed   chan struct{}        // closed when nothing is left to settle; nil if nobody waits for that
+	flushed   chan struct{}        // closed when nothing is left to settle; nil unless a drain waits for that
 	keeping   map[*broker.Job]*Run // runs whose keep was not answered yet
 }
 
@@ -96,8 +96,8 @@ func outcomeSize(o broker.Outcome) int {
 	return size
 }
 
-// carryLocked returns the outcomes that a claim of w carries. It carries none for the
-// time of a lease after a claim failed: a claim that times out would delay them.
+// carryLocked returns the outcomes that a claim of w carries. For the time of a lease after
+// a claim failed, it returns none: a claim that times out would delay them.
 func (s *Server) carryLocked(w *worker) broker.SettleRequest {
 	if !w.sendable() || len(w.items) > 0 || time.Now().Before(s.fetcher.alone) {
 		return broker.SettleRequest{}
@@ -202,7 +202,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 
 // unanswered moves the items of queues in which the store failed to the front, in their
 // order, with their verdicts. It returns their number and the first one's error. They
-// are sent again with the number of the same settle, which each queue compares on its
+// are sent again under the number of the same settle: each queue compares numbers on its
 // own.
 func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
 	var failed map[string]bool
@@ -284,10 +284,10 @@ func refused(err error) bool {
 		errors.Is(err, broker.ErrMalformed)
 }
 
-// splitRefusedLocked finds the outcome for which a batch was refused, by sending
-// smaller batches, so that the others are settled. The policy replaces the refused
-// outcome by a failure. If that is refused, too, the job keeps its lease until that
-// runs out.
+// splitRefusedLocked finds the outcome for which a batch was refused, by sending smaller
+// batches, so that the others are settled. The policy replaces the refused outcome with a
+// failure. If the failure is refused, too, the server drops the outcome and counts the
+// lease as lost. The store still has the lease: the next audit releases the job.
 func (s *Server) splitRefusedLocked(w *worker, err error) {
 	n := len(w.items)
 	if n > 1 {

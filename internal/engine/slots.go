@@ -20,7 +20,7 @@ type slots struct {
 
 	spawn  func(slot int)                 // starts the goroutine of a slot
 	freed  func(queue int, now time.Time) // a run of the queue no longer waits
-	resume func()                         // no guarded run waits for its turn any more
+	resume func()                         // no guarded run waits any more
 	expire func(patience time.Duration)   // calls takeExpired after that
 
 	ready         runQueue      // runs that wait for a slot
@@ -32,7 +32,7 @@ type slots struct {
 	active        int           // handlers that have not returned
 	guardedActive int           // of these, those of guarded runs
 	watched       time.Duration // how long the claiming loop has watched ready, see takeStale
-	looked        time.Time     // when it last did
+	looked        time.Time     // when the loop last looked at ready
 
 	waiting sync.Cond
 	idle    int  // goroutines that wait

@@ -33,8 +33,8 @@ func (k *stuckHandlers) returned(r *Run, now time.Time) bool {
 	return true
 }
 
-// reportStuck reports, once each, handlers that run long after their contexts ended, and
-// those of them that have returned since.
+// reportStuck reports each handler that runs long after its context ended, once, and each
+// stuck handler that has returned.
 func (s *Server) reportStuck() {
 	now := time.Now()
 	var events []StuckEvent
@@ -83,7 +83,7 @@ func (s *Server) stop(r *Run, cause error, now time.Time) {
 	s.lookout.by(now.Add(s.opts.StuckGrace))
 }
 
-const maxStacks = 16 << 20 // bytes of all stacks looked at
+const maxStacks = 16 << 20 // bytes of stacks that are read at most, to bound the memory
 
 // allStacks returns the traces of all goroutines.
 func allStacks() string {
@@ -133,8 +133,9 @@ func (r *Run) overdueAt(grace time.Duration) time.Time {
 	return earliest(end, r.bound.end.Add(grace))
 }
 
-// overdue returns why, and since when, the handler should have returned, if that was
-// more than grace, or the grace of its bound, ago. Otherwise it returns nil.
+// overdue returns why and since when the handler should have returned, if it has overrun
+// that time by grace, or the end of its bound by the grace of the bound. Otherwise it
+// returns nil.
 func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
 	if cause, since = r.Over(now); cause != nil && now.Sub(since) >= grace {
 		return cause, since

@@ -9,10 +9,10 @@ import (
 )
 
 // A job that kills its process takes down the jobs that run beside it. So a job whose
-// server died during its run is guarded: it runs beside few others, and after two crashes,
-// or when the next one would be its last, it is a suspect and runs alone. From the second
+// server died during its run is guarded: it runs beside few others. After two crashes, or
+// when the next crash would be its last, it is a suspect and runs alone. From the second
 // crash on it is charged only if the store has a mark which says that its handler had
-// begun (marks.go). So no job is dead because of another one.
+// begun (marks.go). So no job becomes dead because of another one.
 
 const (
 	suspectAfter = 2           // crashes
@@ -73,7 +73,7 @@ func (p *slots) startable() *runQueue {
 	return q
 }
 
-// await makes a guarded run wait until few enough others run, for a limited time.
+// await makes a guarded run wait, for a limited time, until few other handlers run.
 func (p *slots) await(r *Run, now time.Time) {
 	p.guarded.push(r)
 	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)

@@ -33,8 +33,8 @@ func (p *slots) limitOf(typ string) *typeLimit {
 // full reports whether no other run may begin.
 func (l *typeLimit) full() bool { return l.holding >= l.Max }
 
-// putsAside reports whether the run of a job that is claimed now has to wait: for the
-// limit, or behind others that do.
+// putsAside reports whether the run of a job that is claimed now has to wait: because the
+// limit is reached, or because other runs wait for the limit already.
 func (l *typeLimit) putsAside() bool { return l != nil && (l.full() || l.aside.len() > 0) }
 
 // typeFull reports whether some type is at its limit.
@@ -106,7 +106,7 @@ type TypeStats struct {
 	Waiting int // claimed jobs that wait for one of these handlers to return
 }
 
-// typeStats returns so for each limit.
+// typeStats returns the TypeStats of each limit.
 func (p *slots) typeStats() []TypeStats {
 	stats := make([]TypeStats, len(p.types))
 	for t := range p.types {

@@ -13,8 +13,9 @@ const (
 	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
 	reclaimMax     = 100
 
-	// reclaimTTL is how long the servers with the same queues leave the search to the one that
-	// began it. If that one dies in this time, the jobs of two dead servers come back so much later.
+	// reclaimTTL is how long the servers with the same queues leave the search for jobs of dead
+	// servers to the one that began it. If that server dies meanwhile, the jobs come back that
+	// much later.
 	reclaimTTL = 3 * time.Second
 )
 
@@ -76,8 +77,8 @@ func (s *Server) expectUpkeepLocked(w *worker) {
 }
 
 // upkeepDue returns the current worker, and whether to audit its leases and to reclaim
-// jobs. There can be jobs to reclaim only once the leases of some worker have run out;
-// the last renewal said when that is. And the server reclaims only after it has renewed
+// jobs. There can be jobs to reclaim only after the leases of some worker have run out;
+// the last renewal said when that is. Also, the server reclaims only after it has renewed
 // its own leases for a whole lease without a gap: if the store could not be reached, or
 // its clock jumped, all workers were late.
 func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
@@ -91,8 +92,8 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
 }
 
-// mayReclaim reports whether this server is the one that reclaims. If it is another one, this
-// one leaves it the time to.
+// mayReclaim reports whether this server is the one that reclaims. If another server is, this
+// one does not try again before reclaimTTL has passed.
 func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
 	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()

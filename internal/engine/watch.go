@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// watch ends the contexts of jobs that an operator cancels at once, by events of the
-// store. The next renewal would also say so, but later.
+// watch listens to events of the store, so that the context of a job ends at once when an
+// operator cancels the job. The next renewal would also report that, but later.
 func (s *Server) watch(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		began, stop := context.WithCancel(ctx)

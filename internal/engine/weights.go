@@ -10,8 +10,8 @@ import (
 
 // mix divides claims among queues. With weights it is stride scheduling: each
 // job that a queue gave moves its pass by 1/weight, and the queue with the
-// lowest pass is next, so that shares hold over any number of claims, single
-// slots included. What counts is what came, not what was asked for.
+// lowest pass is next, so that shares hold over any number of claims, even of
+// one job each. The jobs that came count, not those that were asked for.
 type mix struct {
 	names   []string // highest weight first
 	index   map[string]int
@@ -19,7 +19,7 @@ type mix struct {
 	strict  bool
 	pass    []float64
 
-	planned []int // of the plan being made, or looked at
+	planned []int // by queue: jobs in the first shares of the current plan
 	next    []float64
 	order   []int
 	heap    queueHeap
@@ -36,8 +36,8 @@ func newMix(names []string, weights map[string]int, strict bool) *mix {
 }
 
 // plan appends to dst the shares of a claim of want jobs, at most room[i] of
-// each queue. After the first shares, those by weight, stand the same queues
-// again for what empty ones leave: no claim needs a second round trip.
+// each queue. The first shares are by weight. After them, the same queues come
+// again, for the jobs that empty queues leave: no claim needs a second round trip.
 func (m *mix) plan(dst []broker.Share, want int, room []int) (shares []broker.Share, first int) {
 	if m.strict || len(m.names) == 1 {
 		for i, name := range m.names {
@@ -79,16 +79,15 @@ func (m *mix) by(pass []float64) []int {
 	return m.order
 }
 
-// served accounts for the jobs that a claim by a plan gave, by queue; full
-// says that it gave all it was asked for. A queue that had less than its first
-// share starts level with the others when it has jobs again: it cannot save up
-// turns.
+// served counts the jobs that a planned claim gave, by queue. full says that the
+// claim gave all that it was asked for. A queue that had fewer jobs than its first
+// share gets no advantage from that when it has jobs again.
 func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	if m.strict || len(m.names) == 1 {
 		return
 	}
 	if !full {
-		return // nobody went without
+		return // no queue lost a share to another one
 	}
 	level, lowest := math.Inf(1), math.Inf(1)
 	for i, n := range got {

@@ -33,7 +33,7 @@ type worker struct {
 	suspect  int  // audits to make because an answer was lost
 	differed int  // renewals in a row that counted other leases than held
 	traffic  int  // how often held changed
-	audit    bool // upkeep should make one
+	audit    bool // upkeep should audit the leases
 }
 
 // leaseLocked counts a new lease of w. The answer with it may come after w was

@@ -11,8 +11,8 @@ import (
 // Refuse panics with an error that is broker.ErrInvalid.
 func Refuse(name, hint string, args ...any) { panic(broker.Invalid(name, hint, args...)) }
 
-// DurationOr replaces a zero duration by its default. It refuses one that is negative or longer than
-// broker.MaxDelay.
+// DurationOr replaces a zero duration with its default. It refuses a duration that is negative or
+// longer than broker.MaxDelay.
 func DurationOr(name string, d *time.Duration, zero time.Duration) {
 	if *d < 0 || *d > broker.MaxDelay {
 		Refuse(name, "is %v; use more than zero and at most %v, or 0 for %v", *d, broker.MaxDelay, zero)
@@ -25,7 +25,7 @@ func DurationOr(name string, d *time.Duration, zero time.Duration) {
 // MaxCount is larger than any useful count and far from overflowing.
 const MaxCount = 1_000_000
 
-// CountOr replaces a zero count by its default. It refuses one that is negative or larger than
+// CountOr replaces a zero count with its default. It refuses a count that is negative or larger than
 // MaxCount.
 func CountOr(name string, n *int, zero int) {
 	if *n < 0 || *n > MaxCount {

@@ -1,6 +1,5 @@
-// Package figures is what the command and the dashboard tell of queues in numbers:
-// how fast their jobs come and go between two looks, and the JSON form of it, which
-// is one for both.
+// Package figures has the numbers about queues that the command and the dashboard show:
+// how fast jobs come and go between two readings, and the JSON form that both use.
 package figures
 
 import (
@@ -27,14 +26,14 @@ type Totals struct {
 	Ran       float64 `json:"ran_seconds"`
 }
 
-// TotalsOf is the JSON form of totals.
+// TotalsOf returns the JSON form of totals.
 func TotalsOf(t broker.Totals) Totals {
 	return Totals{t.Enqueued, t.Claimed, t.Completed, t.Failed, t.Retried, t.Dead, t.Crashed, t.Cancelled, t.Expired,
 		t.Waits, float64(t.WaitedMicros) / 1e6, t.Runs, float64(t.RanMicros) / 1e6}
 }
 
 // Work is what a queue did lately, as JSON. GoneIn is missing while the backlog does
-// not shrink; Wait and Run are where servers told of none.
+// not shrink. Wait and Run are missing if no server reported any.
 type Work struct {
 	Span      float64  `json:"span_seconds"`
 	Enqueued  float64  `json:"enqueued_per_second"`
@@ -47,14 +46,15 @@ type Work struct {
 	GoneIn    *float64 `json:"gone_in_seconds,omitempty"`
 }
 
-// Spread is within which times, in seconds, half of all were, 95 % and 99 %.
+// Spread has percentiles in seconds: half of all durations were at most P50, 95 % at
+// most P95, and 99 % at most P99.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 }
 
-// SpreadOf is the JSON form of times, nil where none was counted.
+// SpreadOf returns the percentiles of times, or nil if none were counted.
 func SpreadOf(t inspect.Times) *Spread {
 	if t.Count() == 0 {
 		return nil
@@ -62,7 +62,8 @@ func SpreadOf(t inspect.Times) *Spread {
 	return &Spread{t.Quantile(0.50).Seconds(), t.Quantile(0.95).Seconds(), t.Quantile(0.99).Seconds()}
 }
 
-// WorkOf is the JSON form of what a queue did that has so many pending jobs.
+// WorkOf returns the JSON form of what a queue did. backlog is the number of its pending
+// jobs.
 func WorkOf(w inspect.Work, backlog int64) *Work {
 	v := &Work{w.Span.Seconds(), w.PerSecond(w.Enqueued), w.PerSecond(w.Completed), w.FailureRate(),
 		w.MeanWait().Seconds(), w.MeanRun().Seconds(), SpreadOf(w.Latency.WaitTimes), SpreadOf(w.Latency.RunTimes), nil}
@@ -85,7 +86,7 @@ type Period struct {
 	Paused  bool      `json:"paused"`
 }
 
-// PeriodOf is the JSON form of a period.
+// PeriodOf returns the JSON form of a period.
 func PeriodOf(p inspect.Period) Period {
 	u := p.Until
 	return Period{*WorkOf(p.Work, u.Pending), u.At.UTC(), TotalsOf(p.Totals), u.Pending, u.Active, u.Retry, u.Dead, u.Paused}
@@ -103,11 +104,11 @@ type Queue struct {
 	Now     time.Time          `json:"now"`
 }
 
-// Suppressed is the name of the number of suppressed dead jobs among the counts;
-// that of dead ones leaves these out.
+// Suppressed is the name under which Queue.Counts has the number of suppressed dead jobs.
+// The number of dead jobs does not include them.
 const Suppressed = "suppressed"
 
-// QueueOf is the JSON form of a queue, and of what it did lately, if that is known.
+// QueueOf returns the JSON form of a queue, with what it did lately, if that is known.
 func QueueOf(q inspect.QueueInfo, lately map[string]inspect.Work) Queue {
 	v := Queue{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
 		Pending: map[int]float64{}, Totals: TotalsOf(q.Totals), Now: q.Now.UTC()}
@@ -116,7 +117,7 @@ func QueueOf(q inspect.QueueInfo, lately map[string]inspect.Work) Queue {
 	}
 	for _, s := range broker.States() {
 		if s == broker.StateWaiting && q.Counts[s] == 0 {
-			continue // while nobody holds jobs there is no such state
+			continue // the state is shown only while there are waiting jobs
 		}
 		v.Counts[s.String()] = q.Listed(s)
 		if age := q.Age(s); age > 0 {

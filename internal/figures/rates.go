@@ -7,8 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// Rates knows what the counts and totals of each queue were for about the last ten
-// seconds, by the looks that were added.
+// Rates has the counts and totals of each queue in about the last ten seconds, as Add
+// recorded them.
 type Rates map[string][]sample
 
 type sample struct {
@@ -17,10 +17,10 @@ type sample struct {
 	totals broker.Totals
 }
 
-// rateSpan is long enough for an even figure, and short enough to see a change.
+// rateSpan is long enough for a steady number, and short enough to show a change soon.
 const rateSpan = 10 * time.Second
 
-// Add takes a look into account. Queues that are gone are forgotten.
+// Add records the counts and totals of all queues. It forgets queues that are gone.
 func (r Rates) Add(queues []inspect.QueueInfo) {
 	there := make(map[string]bool, len(queues))
 	for _, q := range queues {
@@ -30,7 +30,7 @@ func (r Rates) Add(queues []inspect.QueueInfo) {
 			at = q.Now
 		}
 		past := r[q.Name]
-		if n := len(past); n > 0 && !at.After(past[n-1].at) { // the counts are those of before, or the clock was set back
+		if n := len(past); n > 0 && !at.After(past[n-1].at) { // the counts are no newer than the last ones, or the clock was set back
 			past = past[:n-1]
 			if len(past) > 0 && !at.After(past[len(past)-1].at) {
 				past = nil
@@ -52,7 +52,7 @@ func (r Rates) Add(queues []inspect.QueueInfo) {
 	}
 }
 
-// Of is by how much a count changes in a second; ok tells whether that is known.
+// Of returns by how much a count changes in a second. ok reports whether that is known.
 func (r Rates) Of(queue string, state broker.State) (perSecond float64, ok bool) {
 	past := r[queue]
 	if len(past) < 2 {
@@ -62,7 +62,7 @@ func (r Rates) Of(queue string, state broker.State) (perSecond float64, ok bool)
 	return float64(last.counts[state]-first.counts[state]) / last.at.Sub(first.at).Seconds(), true
 }
 
-// Work is what a queue did meanwhile; it is not known after one look.
+// Work returns what a queue did in that time. It returns zero after one call of Add.
 func (r Rates) Work(queue string) (w inspect.Work) {
 	past := r[queue]
 	if len(past) < 2 {

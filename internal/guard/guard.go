@@ -74,7 +74,8 @@ func isNilPointer(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Hook returns a function that calls hook and passes failures to tell. It returns nil if hook is nil.
+// Hook returns a function that calls hook, and calls tell with the failure if hook fails. It returns nil
+// if hook is nil.
 func Hook[E any](hook func(E), tell func(*Failure)) func(E) {
 	if hook == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 const (
 	reportEvery = 10 * time.Second // between two log records about a subject
 	maxReported = 1000             // subjects with log records of their own
-	others      = "(others)"       // the subject of all others
+	others      = "(others)"       // the subject of all records beyond maxReported subjects
 )
 
-// Reports limits log records about events that can happen with every job to one for each subject every
-// ten seconds. It counts the records that it leaves out. The zero value is ready to use from several
-// goroutines.
+// Reports limits log records about events that can happen with every job: it writes one record in ten
+// seconds for each subject, and counts the records that it leaves out. The zero value is ready to use
+// from several goroutines.
 type Reports struct {
 	// Waiting, if set, is called with the time from which Flush has something to report. It is called
 	// under a lock and must return quickly.

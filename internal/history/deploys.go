@@ -10,11 +10,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Deploy is the appearance of servers that run a program in a version which none ran a minute before.
+// Deploy records that servers began to run a version of a program that none ran a minute before.
 type Deploy struct {
 	At      time.Time `json:"at"`
 	Program string    `json:"program"`          // name and version
-	Queues  []string  `json:"queues,omitempty"` // that the servers serve; empty if they are many
+	Queues  []string  `json:"queues,omitempty"` // that the servers serve; empty if there are many
 }
 
 // Serves reports whether the program serves a queue. It is true if the queues are not known.
@@ -30,7 +30,7 @@ type deploys struct {
 
 const (
 	deploysMark = "history/deploys"
-	maxDeploys  = 100 // enough for some a day for weeks, and the value stays small
+	maxDeploys  = 100 // enough for a few deploys a day for weeks, and the value stays small
 	maxServed   = 20  // queues of a deploy; a program that serves more counts for all queues
 	maxPrograms = 200 // at a time; with more programs no deploys are recorded
 )

@@ -9,7 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Keeper writes the history of all queues of a store. Of the keepers of a store, one at a time writes.
+// Keeper writes the history of all queues of a store. Only one of the keepers of a store writes at a
+// time.
 type Keeper struct {
 	store store
 	id    string
@@ -88,7 +89,7 @@ func (k *Keeper) write(ctx context.Context, queue string, p Point) (err error) {
 	if known && (still || !p.At.After(last.At)) {
 		return nil
 	}
-	before := last // unchanged until a minute ago
+	before := last // the state did not change until a minute ago
 	if before.At = p.At.Add(-minutes.step); !known || !before.At.After(last.At.Add(minutes.step/2)) {
 		before = Point{}
 	}

@@ -49,7 +49,7 @@ func PointOfAll(queues []broker.QueueInfo, now time.Time) Point {
 }
 
 // Rising changes the totals of points so that they never fall. The totals of the whole store fall when
-// a queue is removed; what else happened in that step is lost.
+// a queue is removed. What else happened between these two points is lost.
 func Rising(points []Point) []Point {
 	var was broker.Totals
 	for i, p := range points {
@@ -88,9 +88,9 @@ func (p *Point) numbers() []*int64 {
 
 const paused = 1
 
-// encode returns the stored form of points. Each point is a row of numbers: the differences of its
-// time, flags and counts from those of the point before, which are small, and the times counted since.
-// Later versions append their fields.
+// encode returns the stored form of points. Each point is a row of numbers: the difference of its time
+// from that of the point before, its flags, the differences of its counts, and the durations counted
+// since then. Differences are stored because they are small. Later versions append their fields.
 func encode(points []Point) (b []byte) {
 	var before Point
 	for _, p := range points {

@@ -39,8 +39,8 @@ type marker interface {
 	Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error)
 }
 
-// add stores a point, and the one before it if the part lacks that. It does nothing if the part has a
-// point of the same step or of a later one: another server was first, or the clock was set back.
+// add stores a point, and the point before it if the part does not have it. add does nothing if the part
+// has a point of the same step or of a later one: another server was first, or the clock was set back.
 func (s series) add(ctx context.Context, m marker, queue string, before, p Point) error {
 	name := s.mark(queue, p.At)
 	ttl := s.keep + s.part + s.step
@@ -50,7 +50,7 @@ func (s series) add(ctx context.Context, m marker, queue string, before, p Point
 	}
 	points, err := decode(got.Value)
 	if err != nil {
-		points = nil // it replaces a part that cannot be read
+		points = nil // the new part replaces one that cannot be read
 	}
 	if n := len(points); n > 0 {
 		last := points[n-1]

@@ -19,7 +19,7 @@ const (
 	buckets  = 1 + (endExp-leastExp)<<parts
 )
 
-// Add counts a duration. It changes t, which Plus and Since do not.
+// Add counts a duration. Unlike Plus and Since, it changes t.
 func (t *Times) Add(d time.Duration) {
 	if *t == nil {
 		*t = make(Times, buckets)
@@ -54,8 +54,8 @@ func (t Times) Count() (n int64) {
 	return n
 }
 
-// Quantile returns the duration within which this share of all were, from 0 to 1: 0.5 gives the
-// median. It returns zero if none was counted.
+// Quantile returns the duration that the given share of all durations did not exceed. share is from 0 to
+// 1: 0.5 gives the median. Quantile returns zero if no duration was counted.
 func (t Times) Quantile(share float64) time.Duration {
 	left := max(1, int64(math.Ceil(share*float64(t.Count()))))
 	for i, n := range t {
@@ -72,7 +72,7 @@ func (t Times) Quantile(share float64) time.Duration {
 	return 0
 }
 
-// Plus is the sum of both.
+// Plus returns the sum of t and u.
 func (t Times) Plus(u Times) Times {
 	switch {
 	case len(u) == 0:
@@ -139,12 +139,12 @@ func parseTimes(numbers []int64) (t Times, rest []int64, err error) {
 }
 
 // Latency holds how long jobs waited for their first run, and how long runs took. Each may hold fewer
-// than the totals say: a server that crashed did not post its last minute.
+// durations than the totals say: a server that crashed did not post its last minute.
 type Latency struct {
 	WaitTimes, RunTimes Times
 }
 
-// Plus is the sum of both.
+// Plus returns the sum of l and m.
 func (l Latency) Plus(m Latency) Latency {
 	return Latency{l.WaitTimes.Plus(m.WaitTimes), l.RunTimes.Plus(m.RunTimes)}
 }
@@ -179,7 +179,7 @@ func appendNumbers(b []byte, numbers []int64) []byte {
 // parseNumbers is the inverse of appendNumbers. It returns the bytes that follow.
 func parseNumbers(b []byte) (numbers []int64, rest []byte, err error) {
 	many, n := binary.Uvarint(b)
-	if n <= 0 || many > 1000 { // two for each bucket of two, and some
+	if n <= 0 || many > 1000 { // more than two for each bucket of both Times, and the other numbers of a point
 		return nil, nil, errMalformed
 	}
 	b = b[n:]

@@ -11,7 +11,7 @@ const (
 	Marks                        // by name
 	Queues                       // the kinds that follow are by queue, then by key, ID or name
 	Keys                         // with jobs in a queue
-	Workers                      //
+	Workers                      // by ID
 	Bodies                       // of jobs
 	Jobs                         // the rest of a job
 	Unique                       // the holders of unique keys
@@ -24,7 +24,7 @@ var names = [...]string{"", "fence", "marks", "queues", "keys", "workers", "bodi
 // String returns the name of the kind.
 func (k Kind) String() string { return names[k] }
 
-// Record is the current state of a record.
+// Record is one entry of the journal, with its current value.
 type Record struct {
 	Kind  Kind
 	Key   []byte

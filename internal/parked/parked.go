@@ -10,5 +10,6 @@ const (
 	HeaderNode     = "jobs-workflow-node" // the node's name
 )
 
-// Until is the due time of such a job: in effect never.
+// Until is the due time of a job that waits for its workflow: the last year that stores accept, which
+// means never.
 var Until = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)

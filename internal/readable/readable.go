@@ -86,7 +86,7 @@ func Plain(s string) string {
 	return b.String()
 }
 
-// PlainLines applies Plain to each line of a text. Tabs become four blanks.
+// PlainLines applies Plain to each line of a text. A tab becomes four spaces.
 func PlainLines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, line := range all {

@@ -17,7 +17,7 @@ func Doubled(base time.Duration, n int, max time.Duration) time.Duration {
 	return base << n
 }
 
-// Ceiling returns max, or broker.MaxDelay if max is not positive or above it.
+// Ceiling returns max, or broker.MaxDelay if max is not positive or is above broker.MaxDelay.
 func Ceiling(max time.Duration) time.Duration {
 	if max <= 0 || max > broker.MaxDelay {
 		return broker.MaxDelay

@@ -1,4 +1,4 @@
--- create: make a queue, or say how an existing one is laid out.
+-- create: create a queue, or read the layout of an existing one.
 --
 -- KEYS   record plain plain* leases heads lease_ends worker_infos lease_counts workers
 --        ended_workers unreclaimed cancels unique remembered by_key scheduled retry dead causes suppressed
@@ -15,7 +15,7 @@ if not q.refused then return {0} end
 if q.refused[1] ~= ABSENT then return q.refused end
 if redis.call('EXISTS', unpack(KEYS)) > 0 then return {BUSY} end
 
--- Bodies need no guard: nearly all are longer than one.
+-- Buckets of bodies need no guard, since nearly all bodies are longer than a guard.
 redis.call('HSET', q.record, 'v', LAYOUT, 'B', q.buckets)
 redis.call('SET', q.plain, 0)
 for _, hash in ipairs({q.leases, q.heads, q.lease_counts, q.workers, q.key_pieces, q.key_spans}) do redis.call('HSET', hash, '', GUARD) end

@@ -47,7 +47,7 @@ local function refuse(i, why, holder)
   reply[n + 1], reply[n + 2], reply[n + 3] = i, why, holder
 end
 
--- accept_named accepts a job with options: a time, a priority, keys. Mostly that is a partition key alone.
+-- accept_named accepts a job with options: a time, a priority, keys. Most such jobs have only a partition key.
 local KEY_ALONE = 'n\n00\n\n'
 local function accept_named(i, id, options)
   if not q.rules and string.sub(options, 2, 7) == KEY_ALONE and #options > 7 then
@@ -107,7 +107,7 @@ local function accept_plain(i, id)
   return not why
 end
 
--- orderly reports whether a job may be in an ordered queue: it has a key and normal priority.
+-- orderly reports whether a job may be in an ordered queue, that is, whether it has a key and normal priority.
 local function orderly(options) return options and string.find(options, '^2[^\n]*\n[^\n]*\n[^\n]*\n.') end
 
 local stored, before, ordered = 0, bytes, q.rules and q.rules.ordered > 0

@@ -1,5 +1,5 @@
--- enqueue_meet: accept new jobs of one queue, each on its own, in order, where some are not simply
--- refused when another job holds their unique key: §39 to §41.
+-- enqueue_meet: accept new jobs of one queue, each on its own, in order. Some of them are not simply
+-- refused if another job holds their unique key: §39 to §41.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry leases lapses void_entries held key_pieces
 --        key_spans rings* blocked rechecked active_keys ended_keys key_policies key_rates key_heads ready*
@@ -33,7 +33,7 @@ local bytes, ordered = tonumber(m.bytes or 0), q.rules and q.rules.ordered > 0
 local big, depth, room = tonumber(m.big or 0), tonumber(m.max_depth or 0), nil
 if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
--- weigh adds the bytes of jobs that came or changed.
+-- weigh adds the bytes by which new or changed jobs have grown.
 local function weigh(n)
   bytes = bytes + n
   redis.call('HINCRBY', q.record, 'bytes', n)
@@ -48,8 +48,8 @@ local function write(id, body)
   end
 end
 
--- postpone reschedules a pending or scheduled job, as an operator does. f is its index. It returns the
--- job's state and due time.
+-- postpone reschedules a pending or scheduled job, as an operation does. f is the job's index. It returns
+-- the job's state and due time.
 local function postpone(id, f, state, at_entry, at, due)
   if due <= now and (state == PENDING or at <= now) then return state, at end
   local head, priority = redis.call('HGET', q.heads, id), priority_of(f)
@@ -70,14 +70,14 @@ end
 
 local function unique_key_of(body) return parse_index((index_of(body)))[UNIQUE_KEY] end
 
--- replace gives a job what the new job's handler would read and, for a debounce, its time. state,
--- at_entry and due time are those that locate returned. waiting says that the job waits behind another
--- one; then the state and time that it is to have change.
+-- replace gives a job what the new job's handler would read and, for a debounce, the new due time. locate
+-- has returned state, at_entry and the time at. If behind is set, the job waits behind another one: then
+-- the state and time that it will have change.
 local function replace(to, body, state, at_entry, at, new, what, due, latest, behind)
   local kind, content = content_of(new)
   local other = content_of(body)
   if not other or other == '' then return string.byte(body, 9) and string.byte(body, 9) > 1 and 8 or 9, to end
-  if other ~= kind or unique_key_of(body) ~= unique_key_of(new) then return 3, to end -- of another key: a later job with the holder's ID
+  if other ~= kind or unique_key_of(body) ~= unique_key_of(new) then return 3, to end -- a later job with the holder's ID
   local before = #body
   body = with_fields(body, CONTENT, content)
   write(to, body)
@@ -94,14 +94,14 @@ local function replace(to, body, state, at_entry, at, new, what, due, latest, be
   return 10, state .. (at and int(at) or '') .. ':' .. to
 end
 
--- absorb records that a job replaced another one, and that its ID is refused from now on.
+-- absorb records which job a new job replaced, and that the new job's ID is refused from now on.
 local function absorb(id, into)
   local till = int(up + q.span)
   redis.call('HSET', q.remembered, id, till .. '>' .. into)
   redis.call('ZADD', q.lapses, till, 'i' .. id)
 end
 
--- accept stores a job, or returns what else happened.
+-- accept stores a job. If it is not simply stored, accept returns what happened.
 local function accept(id, body, options, meeting)
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
@@ -152,7 +152,7 @@ local function accept(id, body, options, meeting)
   if before then
     if key ~= '' then redis.call('ZADD', q.by_key, '0', key .. '\0' .. id) end
     local becomes = due > now and SCHEDULED .. int(due) or tostring(PENDING)
-    redis.call('HSET', q.leases, id, priority .. '0:\n' .. index_of(new)) -- of which follow needs the key
+    redis.call('HSET', q.leases, id, priority .. '0:\n' .. index_of(new)) -- start_behind needs the key in the index
     redis.call('HSET', q.held, id, becomes .. ':@behind:' .. before)
     redis.call('HSET', q.unique, unique, '00:' .. before .. '\n' .. id)
     return 11, becomes .. ':' .. before

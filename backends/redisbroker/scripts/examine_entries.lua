@@ -41,7 +41,7 @@ end
 -- see adds a job to told, since its entry was seen.
 local function see(body, s) told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.ready_entry end
 
-local NOBODY = '?' -- a void entry, of no job
+local NOBODY = '?' -- a void entry that belongs to no job
 
 -- examine_list examines a page of a ready list.
 local function examine_list()
@@ -60,14 +60,14 @@ local function examine_list()
     local body = id and body_of(id)
     if not id then
       found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
-        -- Entries must not move, or other examinations miss some.
+        -- Replace the entry, and do not remove it: if entries moved, other examinations would miss some.
         redis.call('LSET', q.ready[p], int(offset + i - 1), NOBODY)
         void(p, NOBODY)
       end)
     elseif counts[i] then
       if body then told[#told + 1] = string.sub(body, 1, 8) .. p .. t end
     elseif not body then
-      found('entry-without-job', id, 'it stands in line and is not stored', function() void(p, t) end)
+      found('entry-without-job', id, 'it is in a ready list and is not stored', function() void(p, t) end)
     else
       local s = look(id, body)
       if s.ready_entry ~= t or s.priority ~= p then
@@ -87,12 +87,12 @@ local function examine_list()
         found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
       elseif s.key then
         see(body, s)
-        found('job-listed-twice', id, 'it has a key, and stands in line among jobs without one', function()
+        found('job-listed-twice', id, 'it has a key, and is in a ready list of jobs without one', function()
           void(p, t)
           if not is_ready(q, s) then append_ready(q, s.index, int(s.epoch), id) end
         end)
       elseif seen[t] then
-        found('job-listed-twice', id, 'it stands in line twice', function() void(p, t) end)
+        found('job-listed-twice', id, 'it is in its ready list twice', function() void(p, t) end)
       else
         seen[t] = true
         see(body, s)
@@ -180,10 +180,10 @@ end
 
 local not_such = 'the index of dead jobs by type, reason and error has it, and it is not such a job'
 
--- causes_now returns what causes would for a job that died at a time, or nothing if it did not.
+-- causes_now returns the same as causes if the job died at this time, otherwise nothing.
 local function causes_now(id, at)
   local head = redis.call('HGET', q.heads, id)
-  -- examine_jobs finds a job that only its head calls dead.
+  -- If only the head says that the job is dead, examine_jobs reports that.
   local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
   if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(id) or '', head) end
 end
@@ -208,7 +208,7 @@ local function examine_errors(block)
   if not whole and #wrong == 0 then wrong[1] = #entries > 0 and string.sub(entries[1].position, 17) or block end
   for i, id in ipairs(wrong) do
     found('dead-index-entry-without-job', id, not_such, function()
-      if i > 1 then return end -- the first repair has stored all that is right anew
+      if i > 1 then return end -- the first repair has already stored all correct entries
       redis.call('ZREM', q.causes, block)
       put_block(q, right)
       for _, e in ipairs(astray) do add_error(q, e.position, e.message) end
@@ -238,8 +238,8 @@ local function examine_causes()
   return answer(#page < most and '' or page[#page])
 end
 
--- examine_lost looks again at jobs that must have a ready entry, which a whole pass over the ready
--- lists has not seen: if they have not moved since, nothing leads to them.
+-- examine_lost looks again at jobs whose ready entries were not found in the ready lists. If such a job
+-- has not changed since, no entry leads to it.
 local function examine_lost()
   local death, first_job = ARGV[first.more], first.more + 1
   for i = first_job, #ARGV do
@@ -252,7 +252,7 @@ local function examine_lost()
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
       found('job-without-entry', id, what, function()
-        -- The epoch rises, so that another examination does not repair the job again.
+        -- Raise the epoch, so that another examination does not repair the job again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
           release_unique(q, s.index, id)
@@ -274,9 +274,9 @@ local function examine_lost()
   return answer('')
 end
 
-local MANY = 5000 -- larger structures are not counted, since that would take too long
+local MANY = 5000 -- larger structures are not compared, since that would take too long
 
--- leases compares the number of each worker's leases with its count.
+-- leases compares the number of each worker's leases with the stored count.
 local function leases()
   if redis.call('HLEN', q.leases) > MANY then return end
   local held, noted = {}, {}
@@ -294,7 +294,7 @@ local function leases()
   end
   for worker in pairs(noted) do held[worker] = held[worker] or 0 end
   for worker, n in pairs(held) do
-    -- Reclaim corrects a count of an ended worker that is too high.
+    -- If the count of an ended worker is too high, Reclaim corrects it.
     local ended = redis.call('HEXISTS', q.unreclaimed, worker) == 1
     local live = redis.call('HEXISTS', q.workers, worker) == 1
     local wrong = noted[worker] ~= n
@@ -307,7 +307,7 @@ local function leases()
   end
 end
 
--- sizes compares the number of jobs with that of their entries.
+-- sizes compares the number of jobs with the number of their entries.
 local function sizes()
   records = 1
   leases()
@@ -352,7 +352,7 @@ local function twins()
     local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
     local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_entries, p .. t) or 0)
     if n > 1 then
-      found('job-listed-twice', id_of_ready(t), 'it stands in line ' .. n .. ' times', function()
+      found('job-listed-twice', id_of_ready(t), 'it is in its ready list ' .. n .. ' times', function()
         for _ = 2, n do void(p, t) end
       end)
     end
@@ -360,8 +360,8 @@ local function twins()
   return answer('')
 end
 
--- voids looks for counts of void entries that are in no list. A page is small enough that it takes no
--- longer than that of other parts.
+-- voids looks for counts of void entries that are in no list. Its pages are smaller than those of other
+-- parts, so that they do not take longer.
 local function voids()
   local all = 0
   for p = 1, 4 do all = all + redis.call('LLEN', q.ready[p]) end

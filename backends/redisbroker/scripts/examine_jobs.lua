@@ -17,13 +17,13 @@
 -- @include errors
 -- @include taken
 
-local BYTES = 8388608 -- read in one call, approximately
+local BYTES = 8388608 -- how much one call reads, approximately
 
 local q, m = open('big', 'keep_completed')
 if q.refused then return q.refused end
 local big = biggest(m.big)
--- A page has room for jobs as large as the largest that the queue ever had; a call reads pages until it
--- has read BYTES.
+-- A page is so short that it does not exceed BYTES even if all its jobs are as large as the queue's largest
+-- job ever was. A call reads pages until it has read BYTES.
 local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
 
 -- unlease removes a job's lease.
@@ -38,7 +38,7 @@ local function unlease(id, lease)
   end
 end
 
--- places checks that a job is in its home, and in no other structure.
+-- places checks that a job is in its home structure (see inspect_job), and in no other one.
 local function places(id, head, s)
   local function extra(where, remove)
     found('job-listed-twice', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and among ' .. CALLED[where], remove)
@@ -63,7 +63,7 @@ local function places(id, head, s)
       end
     elseif s.home == name and not s[name] then
       local at = s.finished > 0 and s.finished or up
-      found('job-without-entry', id, 'it ended, and does not stand among ' .. CALLED[name], function()
+      found('job-without-entry', id, 'it ended, and is not among ' .. CALLED[name], function()
         redis.call('ZADD', key, int(at), id)
       end)
     end
@@ -83,14 +83,14 @@ local function unique(id, body, s)
   local held = redis.call('HGET', q.unique, key)
   local other = holder_of(held)
   if held and string.match(held, '^%d+:([^\n]*)') == id or other and waits_behind(q, id, other) then return end
-  found('unique-key-not-held', id, other and 'job ' .. other .. ' holds its unique key' or 'nobody holds its unique key', function()
+  found('unique-key-not-held', id, other and 'job ' .. other .. ' holds its unique key' or 'no job holds its unique key', function()
     if other then return 'the other job has it' end
     redis.call('HSET', q.unique, key, int((mode or 0) / 2) .. int(till) .. ':' .. id)
   end)
 end
 
--- of_key checks that a job with a key is in the set of keys for its state, and in no other. A pending
--- job is in none.
+-- of_key checks that a job with a key is in the set for its state, and in no other set. A pending job must
+-- be in none.
 local SETS = {scheduled = q.by_key, retry = q.by_key, dead = q.ended_keys, completed = q.ended_keys, cancelled = q.ended_keys}
 local function of_key(id, s)
   local e, right = s.key .. '\0' .. id, SETS[s.home]
@@ -106,7 +106,7 @@ local function of_key(id, s)
   end
   for _, set in ipairs({q.by_key, q.ended_keys}) do
     if set ~= right and redis.call('ZSCORE', set, e) and (right or is_ready(q, s)) then
-      found('key-entry-without-job', id, 'the index of keys leads to it as to one in another state', function()
+      found('key-entry-without-job', id, 'the index of keys has it as a job in another state', function()
         redis.call('ZREM', set, e)
       end)
     end
@@ -116,7 +116,7 @@ end
 
 local CAUSES = {t = 'type', r = 'reason'}
 
--- indexed checks that a dead job is found by its type, its reason and its error.
+-- indexed checks that the index of dead jobs has the job by its type, its reason and its error.
 local function indexed(id, body)
   local at = redis.call('ZSCORE', q.dead, id)
   if not at then return end
@@ -188,7 +188,7 @@ repeat
         redis.call('HSETNX', q.bodies[right], id, body)
       end)
     end
-    -- A body that was moved to a later bucket is examined there.
+    -- If the body was just moved to a later bucket, it is examined there.
     if right == b or right < b and fixing then
       examine(id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
     end

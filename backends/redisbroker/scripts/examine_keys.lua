@@ -1,5 +1,5 @@
--- examine_keys: examine a page of the ready entries of keys, of their counts, of the active jobs of keys,
--- of those that ended, of blocked keys, of heads of keys, or of policies of keys.
+-- examine_keys: examine a page of the ready entries of keys, of their counts, of the active jobs or the
+-- ended jobs of keys, of blocked keys, of heads of keys, or of policies of keys.
 --
 -- KEYS   record heads leases by_key ended_keys scheduled retry dead completed cancelled held key_pieces
 --        key_spans rings* blocked rechecked active_keys key_policies key_rates key_heads ready* token
@@ -47,7 +47,7 @@ local function examine_ready_entries(p, key, piece)
     local s = body and look(id, body)
     local function remove() remove_ready(q, key, p, t) end
     if not body or s.key ~= key then
-      found('entry-without-job', id, 'it stands in line and is not stored with that key', remove)
+      found('entry-without-job', id, 'it is among the ready entries of the key and is not stored with that key', remove)
     elseif s.home ~= 'ready' then
       found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
     elseif s.ready_entry ~= t or int(s.priority) ~= p then
@@ -61,7 +61,7 @@ local function examine_ready_entries(p, key, piece)
   end
 end
 
--- examine_piece examines a piece which is not the first of its span.
+-- examine_piece examines a piece that is not the first one of its span.
 local function examine_piece(field, piece)
   local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
   local head, tail = 1, 0
@@ -78,10 +78,10 @@ local function examine_listing(key)
   found('key-entry-missing', key, 'the key has a policy or pending jobs, and is not listed', function() list_keys(q, {key}) end)
 end
 
-local PIECES = 1000 -- entries of a key in more pieces are not counted, since that would take too long
+local PIECES = 1000 -- the entries of a key with more pieces are not counted, since that would take too long
 
--- examine_span examines the first piece of a span, and compares the number of its ready entries with their
--- count.
+-- examine_span examines the first piece of a span, and compares the number of the span's ready entries with
+-- the stored count.
 local function examine_span(field, text)
   local p, key = string.match(field, '^([1-4])([^%z]+)$')
   if not p then
@@ -100,7 +100,8 @@ local function examine_span(field, text)
   if n == span.n and n > 0 then return examine_listing(key) end
   local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
   found('key-count-differs', key, what, function()
-    if n == 0 then clear_pieces(q, field, span) else redis.call('HSET', q.key_spans, field, span_text(n, span.head, span.tail, span.piece)) end
+    if n == 0 then return clear_pieces(q, field, span) end
+    redis.call('HSET', q.key_spans, field, span_text(n, span.head, span.tail, span.piece))
   end)
 end
 
@@ -124,7 +125,7 @@ local function examine_ended(e)
   end)
 end
 
-local to_thaw = m.thaw_again and redis.call('EXISTS', q.rechecked) == 1 -- claims will look at all blocked keys
+local to_thaw = m.thaw_again and redis.call('EXISTS', q.rechecked) == 1 -- claims will look at all blocked keys anyway
 local function examine_blocked(key, at)
   if select(2, pending_of(q, key)) == 0 then
     found('key-without-turn', key, 'it is kept back, and has no pending jobs', function() redis.call('ZREM', q.blocked, key) end)

@@ -28,7 +28,7 @@ read_limits(q, m.flow)
 
 local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
 
--- let_go removes a job from the active ones of its key, which the index of the lease or body names.
+-- let_go removes a job from the active jobs of its key. The index of the lease or of the body names the key.
 local function let_go(id, lease, body)
   local index = string.match(lease, '\n(.*)$') or ''
   local key = parse_index(index)[KEY] or body and parse_index((index_of(body)))[KEY]
@@ -64,14 +64,14 @@ local function examine_lease(id, lease)
       end
     end)
   elseif state == COMPLETED or state == DEAD or state == CANCELLED then
-    return -- examine_jobs.lua finds that
+    return -- examine_jobs.lua reports that
   elseif not waiting and not known(worker) and redis.call('HEXISTS', q.workers, worker) == 0 then
     found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()
       end_worker(q, worker)
       redis.call('HSET', q.unreclaimed, worker, int(up))
       redis.call('HINCRBY', q.group_counts, worker, 1)
-      redis.call('ZADD', q.group_ends, int(up), worker) -- so that renewals of others report a lapse
-      redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- an upper bound; a reclaim looks through all
+      redis.call('ZADD', q.group_ends, int(up), worker) -- so that renewals of other workers report a lapse, and a reclaim follows
+      redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- an upper bound, which a reclaim corrects
       redis.call('HSET', q.record, 'scan', '0')
     end)
   elseif tonumber(epoch) ~= at then
@@ -110,7 +110,7 @@ local function examine_worker(id)
       if not redis.call('ZSCORE', q.lease_ends, id) then redis.call('ZADD', q.lease_ends, int(up), id) end
     end)
   elseif not redis.call('ZSCORE', q.lease_ends, id) then
-    found('worker-without-time', id, 'it is alive, and nothing says until when', function()
+    found('worker-without-time', id, 'it is alive, and its leases have no end', function()
       redis.call('ZADD', q.lease_ends, int(up + MINUTE), id)
     end)
   end
@@ -133,11 +133,11 @@ for _, field in ipairs(page) do
   elseif part == 'workers' then
     examine_worker(id)
   elseif part == 'noted' and gone and value == '0' then
-    found('worker-leftover', id, 'its leases are counted, and it is gone', function() redis.call('HDEL', q.lease_counts, id) end)
+    found('worker-leftover', id, 'its count of leases is stored, and it is gone', function() redis.call('HDEL', q.lease_counts, id) end)
   elseif part == 'infos' and gone then
-    found('worker-leftover', id, 'what it said of itself is there, and it is gone', function() redis.call('HDEL', q.worker_infos, id) end)
+    found('worker-leftover', id, 'its description is stored, and it is gone', function() redis.call('HDEL', q.worker_infos, id) end)
   elseif part == 'ended' and not redis.call('ZSCORE', q.lapses, 'w' .. id) then
-    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function()
+    found('worker-leftover', id, 'it ended, and nothing will remove its ID', function()
       redis.call('ZADD', q.lapses, int(up + DAY), 'w' .. id)
     end)
   end

@@ -1,5 +1,6 @@
--- extend: count a worker's leases queue by queue and, where all queues of a group that it serves are
--- given, extend them: from now on renew.lua extends them together. It can also register the worker.
+-- extend: count a worker's leases queue by queue. If the call has all queues of a group that the worker
+-- serves, also extend the leases: from then on renew.lua extends them together. It can also register the
+-- worker.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
 --        group_ends group_counts group_news   (a block for each queue)
@@ -25,7 +26,7 @@ for i = 1, tonumber(args.queues) do
   elseif not known and not new then
     registered = false
   else
-    -- A full store refuses a script that begins with anything but a removal.
+    -- Begin with a removal, since a full store refuses other scripts.
     if not group then redis.call('ZREM', q.lease_ends, '') end
     group = q
     if all or new then redis.call('ZADD', q.lease_ends, till, worker) end
@@ -40,7 +41,7 @@ for i = 1, tonumber(args.queues) do
 end
 if group and all then
   local q = group
-  -- The time of the group is never before that of a queue, also where one has ended the worker.
+  -- The time of the group must never be before the time of a queue, even if another queue has ended the worker.
   redis.call('ZADD', q.group_ends, registered and 'CH' or 'XX', till, worker)
   if registered and not news then redis.call('SREM', q.group_news, worker) end
   reply[3] = next_lapse(q, args.searched)

@@ -1,4 +1,4 @@
--- find: one page of jobs, or jobs by ID.
+-- find: read one page of jobs, or jobs by ID.
 --
 -- KEYS   record heads leases cancels by_key active_keys ended_keys key_pieces key_spans scheduled retry dead causes completed cancelled
 --        held ready* bodies*
@@ -26,11 +26,11 @@ local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
--- ERRORS_COST is what a block of errors costs to search, compared with the reading of a head: measured.
+-- ERRORS_COST is the measured cost of searching a block of errors, divided by the cost of reading a head.
 local ERRORS_COST = 1
 
--- cheapest_cause returns what members of q.causes begin with for the type, the reason or the text that is asked for, or nil
--- if none is: of several that which leads to the answer with the least work.
+-- cheapest_cause returns with what members of q.causes begin for the type, the reason or the text in the query. If the query has
+-- several of these, it returns the one that needs the least work; if it has none, nil.
 local function cheapest_cause()
   local best, least
   local function compare(cause, cost)
@@ -43,11 +43,11 @@ local function cheapest_cause()
   return best
 end
 
--- The cause by which page goes, if any.
+-- The cause whose members page reads, if any.
 local cause = how == 'dead' and cheapest_cause()
 
--- page returns the IDs of a page of n jobs, of which it looks at most jobs, and the next cursor. If it leaves out some of those
--- that it looks at, it returns also how many those are, and the number of each ID among them.
+-- page returns the IDs of a page and the next cursor. It looks at up to most jobs. If it leaves out some of them, it also returns
+-- at how many it looked, and the position of each returned ID among these.
 local function page(most)
   if how == 'ids' then
     local from, some = first.selection + tonumber(cursor), {}
@@ -77,14 +77,14 @@ end
 
 -- has_what reports whether the head of a job may match begins and text.
 local function has_what(head, begins, text)
-  if not head or not string.find(head, text, 1, true) then return false end -- decides most, at the least cost
+  if not head or not string.find(head, text, 1, true) then return false end -- decides most cases, at the least cost
   local semicolon = string.find(head, ';', 1, true)
   return semicolon and string.sub(head, semicolon + 1, semicolon + #begins) == begins
     and string.find(head, text, semicolon + 1, true)
 end
 
--- chosen returns the IDs whose heads may match, and the place of each in what page looked at. It reads no more heads at
--- once than there is room for.
+-- chosen returns the IDs whose heads may match, and the position of each among the jobs at which page looked. It reads only as
+-- many heads at once as there is room for.
 local function chosen(ids, from)
   local begins, text = args.begins, args.text
   local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
@@ -115,7 +115,7 @@ end
 local reply = {0, now, behind}
 if #ids == 0 then return reply end
 
--- without_payload cuts off the payload of a body of version 1, which is its last field.
+-- without_payload removes the payload from a body of version 1, in which it is the last field.
 local function without_payload(body)
   if string.byte(body, 9) ~= 1 then return body end
   local _, i = index_of(body)

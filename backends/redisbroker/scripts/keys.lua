@@ -1,4 +1,4 @@
--- keys: describe keys of a queue, those named or a page of all.
+-- keys: describe keys of a queue: the named ones, or a page of all.
 --
 -- KEYS   record by_key leases held key_pieces key_spans active_keys key_policies key_rates key_heads
 --        bodies*
@@ -17,7 +17,7 @@ if q.refused then return q.refused end
 read_limits(q, m.flow)
 local most, names, behind = tonumber(args.most), {unpack(ARGV, first.names)}, ''
 
--- next_key returns the first key behind another that has jobs or a policy.
+-- next_key returns the first key after another one that has jobs or a policy.
 local function next_key(after)
   local from = after == '' and '-' or '(' .. after .. '\1'
   local found = redis.call('ZRANGE', q.by_key, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]

@@ -9,7 +9,7 @@
 --        {0, now, marks removed, 1 when more are left}
 -- @include clock
 
-local LAPSED = 10 -- removed beside any other change
+local LAPSED = 10 -- how many lapsed marks each other change removes as well
 
 local q = names(0)
 local action, name, owner, fence = args.action, args.name, args.owner, tonumber(args.fence)
@@ -44,8 +44,8 @@ if action ~= 'read' then
 end
 
 if action ~= 'read' then
-  -- A removal comes first: a full store refuses a script that begins with
-  -- anything else, and a holder must not lose its mark for that.
+  -- Begin with a removal: a full store refuses other scripts, and an owner must
+  -- not lose its mark for that.
   redis.call('ZREM', q.lapses, name)
   prune(LAPSED)
   if action == 'drop' then

@@ -1,4 +1,4 @@
--- operate: apply operators' decisions, each only if the job is still as the operator saw it.
+-- operate: apply operators' decisions, each only if the job has not changed since it was read.
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead causes suppressed
 --        completed cancelled lapses void_entries held key_pieces key_spans rings* blocked rechecked active_keys
@@ -35,8 +35,8 @@ local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- negative, unlike states; the
 local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
--- leave removes a job from the structure of its state. An entry in a ready list stays there and is counted
--- as void, since the cursors of listings count entries.
+-- leave removes a job from the structure of its state. If its entry is in a ready list, the entry stays there
+-- and is counted as void, since the cursors of listings count entries.
 local function leave(id, state, entry, epoch, key)
   if state == PENDING and key then
     remove_keyed(q, key, entry, int(epoch), id)
@@ -57,7 +57,7 @@ local function leave(id, state, entry, epoch, key)
   end
 end
 
--- key_taken gives a dead job its unique key again, or returns the job that holds it.
+-- key_taken gives a dead job its unique key again, or returns the job that holds the key.
 local function key_taken(id, index)
   local key = index[UNIQUE_KEY]
   if not key or index[UNIQUE_MODE] then return nil end
@@ -94,7 +94,7 @@ local function ended(state) return state == DEAD or state == COMPLETED or state 
 
 local function apply(id, state, epoch, at_entry, index, what, rest, argument, due_at)
   local key = index[KEY]
-  -- A removal comes first, so that operators can make room in a full store.
+  -- Begin with a removal, so that operators can make room in a full store.
   redis.call('HDEL', q.cancels, what == 'ask' and '' or id)
   if what == 'ask' then
     local _, _, worker = holder(redis.call('HGET', q.leases, id))

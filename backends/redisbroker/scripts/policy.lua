@@ -19,7 +19,7 @@ local key, behind = args.key, first.rules + args.how_many
 local changes = #ARGV >= behind
 read_limits(q, m.flow)
 
--- change_key sets rules of the key's own policy, which is stored while any rule is set.
+-- change_key sets rules of the key's own policy. The policy is stored only while a rule is set.
 local function change_key()
   local stored, texts, some = redis.call('HGET', q.key_policies, key), {}, false
   local own = numbers(stored or '', OWN)
@@ -50,7 +50,7 @@ local function recheck()
   end
 end
 
--- digested writes the rules in the form that other scripts read, and reads them.
+-- digested writes the rules in the form that other scripts read, and then reads them as q.rules.
 local function digested()
   local flow = digest(q)
   write_digest(q, flow)
@@ -58,7 +58,7 @@ local function digested()
   read_limits(q, flow)
 end
 
--- A removal comes first, so that operators can pause, resume and set limits in a full store.
+-- Begin with a removal, so that operators can pause, resume and set limits in a full store.
 if changes then redis.call('HDEL', q.record, '') end
 if changes and key ~= '' then
   change_key()
@@ -71,7 +71,7 @@ elseif changes then
   if not q.rules or q.rules.ordered == 0 then redis.call('DEL', q.key_heads) end
   recheck()
 end
--- A rate that is set again later starts from zero.
+-- Remove the counts of a removed rate, so that a rate that is set later starts from zero.
 local r = q.rules
 if changes then
   if not r or r.rate == 0 then redis.call('HDEL', q.record, 'bucket') end
@@ -90,7 +90,7 @@ if q.paused then
 elseif changes then
   local ready = tonumber(m.keyed or 0) - tonumber(m.void or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
-  -- Claims that wait were told no due time while the queue was paused.
+  -- Waiting claims do not know the next due time, since they got none while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}

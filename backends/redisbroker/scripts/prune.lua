@@ -50,7 +50,7 @@ local function lapsed(entry)
       removed.other = removed.other + 1
     end
   elseif redis.call('HEXISTS', q.unreclaimed, name) == 1 then
-    redis.call('ZADD', q.lapses, int(up + 86400000000), entry) -- its jobs wait for a reclaim: look again
+    redis.call('ZADD', q.lapses, int(up + 86400000000), entry) -- its jobs wait for a reclaim, so look again in a day
   else
     redis.call('HDEL', q.ended_workers, name)
     removed.other = removed.other + 1
@@ -63,7 +63,7 @@ if n > 0 then redis.call('ZREM', q.lapses, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
 budget = budget - n
 
--- over returns by how much a number of jobs exceeds a cap, up to the budget.
+-- over returns by how many jobs a count exceeds a cap, up to the budget; 0 without a cap.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
 local cap = tonumber(m.keep_completed_count or 0)
@@ -111,8 +111,8 @@ if #records > 0 then
   if write_keys(q) then wake(q) end
 end
 
--- sweep_rates removes counts of rates that no longer matter: the key has no rate, or has started
--- nothing for so long that its whole burst is free.
+-- sweep_rates removes counts of rates that no longer matter, because the key has no rate, or has started no job
+-- for so long that its whole burst is free.
 local RATES = 100
 local function sweep_rates()
   local scan = redis.call('HSCAN', q.key_rates, redis.call('HGET', q.record, 'rates_swept') or '0', 'COUNT', RATES)
@@ -130,11 +130,11 @@ local function sweep_rates()
 end
 if redis.call('EXISTS', q.key_rates) == 1 then sweep_rates() end
 
--- sweep removes void entries from the ready lists, once they exceed half the number of the valid ones.
--- Each call sweeps a slice of one list, beginning at the end that claims take from, and going no further
--- than LONG_WALK, since a list is slow in its middle. sweep reports whether more calls may help.
+-- sweep removes void entries from the ready lists, if there are more than half as many as valid entries. Each
+-- call sweeps a slice of one list. It begins at the end from which claims take, and goes no further than
+-- LONG_WALK, since the middle of a list is slow. sweep reports whether more calls may remove more.
 local LONG_WALK = 100000
-local VOID = '\2' -- marks entries to remove; no entry has this text
+local VOID = '\2' -- replaces the entries to remove; no entry has this text
 local function sweep()
   local void, lengths, all = tonumber(m.void or 0), {}, 0
   for p = 1, 4 do
@@ -142,11 +142,11 @@ local function sweep()
     all = all + lengths[p]
   end
   if void <= (all - void) / 2 + 1000 then return false end
-  redis.call('HDEL', q.record, 'swept') -- a removal first, so that a full store is swept too
+  redis.call('HDEL', q.record, 'swept') -- begin with a removal, so that a full store can be swept, too
   local p, passed = string.match(m.swept or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= LONG_WALK) do p, passed = p + 1, 0 end
-  if p > 4 then return false end -- the next call begins at the first list
+  if p > 4 then return false end -- the next call begins with the first list
   local entries, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
   for i, t in ipairs(entries) do fields[i] = p .. t end
   local counts = redis.call('HMGET', q.void_entries, unpack(fields))
@@ -168,8 +168,8 @@ local function sweep()
   return true
 end
 
--- reset_bytes sets the count of waiting bytes to 0 if no job waits, since repairs do not subtract what
--- they remove.
+-- reset_bytes sets the count of waiting bytes to 0 if no job waits, since repairs do not subtract the bytes
+-- that they remove.
 local function reset_bytes()
   local waiting = tonumber(redis.call('HGET', q.record, 'bytes') or 0) + (tonumber(redis.call('GET', q.plain) or 0) or 0) % JOB
   if waiting == 0 or without_guard(q.scheduled) + without_guard(q.retry) > 0 or
@@ -179,7 +179,7 @@ local function reset_bytes()
 end
 reset_bytes()
 
--- Guards without other members are removed, so that an empty queue takes little memory.
+-- Remove guards without other members, so that an empty queue takes little memory.
 for _, set in ipairs({q.scheduled, q.retry, q.rings[1], q.rings[2], q.rings[3], q.rings[4]}) do
   if redis.call('ZCARD', set) == 1 then redis.call('ZREM', set, GUARD) end
 end

@@ -18,8 +18,8 @@
 -- @include seek
 -- @include lease_end
 
-local VOIDS = 100 -- void entries skipped, at most, to find the next job of a priority
-local BLOCKED = 100 -- blocked keys looked at, at most, for the same
+local VOIDS = 100 -- how many void entries are skipped at most to find the next job of a priority
+local BLOCKED = 100 -- how many blocked keys are read at most for the same
 
 local q, m = open('void', 'keyed')
 if q.refused then return q.refused end
@@ -37,7 +37,7 @@ for p = 1, 4 do
   if e then created[p] = string.sub(bodies(q, {id_of_ready(e)})[1] or '', 1, 8) end
 end
 
--- look_at_key lowers created[p] to the creation time of a key's next job of that priority, if that is
+-- look_at_key sets created[p] to the creation time of a key's next job of that priority, if that time is
 -- earlier.
 local function look_at_key(p, key)
   local t = first_ready(q, key, p)

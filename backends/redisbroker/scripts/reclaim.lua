@@ -1,7 +1,7 @@
--- reclaim: end workers that ran out, and lease what they held to the caller.
--- unreclaimed has ended workers with leases left. The record's field scan is how far the search
--- through the leases has come. It starts again when a worker is added, so that at its end none of them
--- has anything left.
+-- reclaim: end workers whose leases ran out, and lease their jobs to the caller.
+-- unreclaimed has ended workers that still have leases. The record's field scan is the position of the search
+-- through the leases. The search starts again when a worker is added, so that when it ends none of these workers
+-- has a lease left.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed leases heads
 --        cancels lapses group_ends group_counts group_news bodies*
@@ -18,18 +18,17 @@
 -- @include lease_end
 -- @include leave_group
 
-local ENDED = 100     -- workers ended in one call
-local LOOKS = 1000    -- workers looked at in one call
-local STEPS = 10      -- of the search in one call
+local ENDED = 100     -- how many workers one call ends
+local LOOKS = 1000    -- at how many workers one call looks
+local STEPS = 10      -- how many steps of the search one call makes
 
 local q, m = open('scan')
 if q.refused then return q.refused end
 local worker, most = args.worker, tonumber(args.most_jobs)
 if redis.call('HEXISTS', q.workers, worker) == 0 or (lease_end(q, worker) or 0) <= now then return {GONE} end
 
--- ran_out returns workers of the queue whose leases ran out, and whether there may be more. The
--- time that the queue has of a worker is never after that of the group, which renewals move on;
--- the queue's follows here.
+-- ran_out returns workers of the queue whose leases ran out, and whether there may be more. Renewals update only
+-- the time of the group. The queue's time for a worker is never later than the group's; it is updated here.
 local function ran_out()
   local ids = redis.call('ZRANGE', q.lease_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, LOOKS)
   local ends = #ids > 0 and redis.call('ZMSCORE', q.group_ends, unpack(ids))

@@ -1,4 +1,4 @@
--- register: register a worker in a queue, or extend its leases there, and say all that concerns it.
+-- register: register a worker in a queue, or extend its leases there, and return everything about it.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
 --        leases group_ends group_counts
@@ -17,8 +17,8 @@ local worker, lease, register = args.worker, tonumber(args.lease), args.register
 local new = redis.call('HEXISTS', q.workers, worker) == 0
 if new and (not register or redis.call('HEXISTS', q.ended_workers, worker) == 1) then return {GONE} end
 
--- A removal comes first: a full store refuses a script that begins with
--- anything else, and workers must not lose their leases for that.
+-- Begin with a removal: a full store refuses other scripts, and workers must not
+-- lose their leases for that.
 redis.call('ZREM', q.lease_ends, worker)
 redis.call('ZADD', q.lease_ends, int(up + lease), worker)
 redis.call('ZADD', q.group_ends, 'XX', int(up + lease), worker)

@@ -1,5 +1,5 @@
 -- renew: extend a worker's leases in all queues of some groups at once. A group is the queues
--- that share a hash tag; group_ends holds until when the leases of each worker hold in all of them.
+-- that share a hash tag; group_ends says until when the leases of each worker hold in all of them.
 --
 -- KEYS   group_ends group_news   (a block for each queue)
 -- ARGV   now queues buckets* worker lease searched*
@@ -15,7 +15,7 @@ local reply, last = {0, now}, 0
 for i = 1, tonumber(args.queues) do
   local q
   q, last = names(last, 0)
-  -- A full store refuses a script that begins with anything but a removal.
+  -- Begin with a removal, since a full store refuses other scripts.
   if i == 1 then redis.call('ZREM', q.group_ends, '') end
   reply[i + 2] = -1
   if redis.call('SISMEMBER', q.group_news, worker) == 0 and redis.call('ZADD', q.group_ends, 'XX', 'CH', till, worker) == 1 then

@@ -39,8 +39,8 @@ local function stamp(rest)
   return string.char(unpack(bytes))
 end
 
--- remembered reports whether an ID is refused to a job of this epoch. A job that left for another
--- store, which forget recorded, may come back in a later epoch.
+-- remembered reports whether an ID is refused for a job of this epoch. A job that was moved to another store,
+-- which forget recorded, may come back with a higher epoch.
 local function remembered(id, epoch)
   local till = redis.call('HGET', q.remembered, id)
   if not till or tonumber(string.match(till, '^%d+')) <= now then return false end
@@ -48,8 +48,8 @@ local function remembered(id, epoch)
   return not left or epoch <= tonumber(left ~= '' and left or 0)
 end
 
--- take returns the job that holds a unique key; if none does, the value that gives it to a job, and
--- until when.
+-- take returns the job that holds a unique key. If no job holds it, take returns the value that gives it to a
+-- job, and until when the job holds it.
 local function take(key, id, mode, ttl)
   local holder = holder_of(redis.call('HGET', q.unique, key))
   if holder then return holder end

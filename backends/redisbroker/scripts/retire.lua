@@ -1,6 +1,6 @@
--- retire: end a worker's ID and release its jobs to the front. A call looks at a part of the active
--- jobs; the caller repeats it with the cursor of the answer until that is 0. The worker's leases hold
--- until their time meanwhile: then a reclaim goes on where a retire stopped.
+-- retire: end a worker's ID and release its jobs to the front. A call looks at a part of the active jobs; the
+-- caller repeats it with the cursor of the answer until the cursor is 0. Meanwhile the worker's leases hold until
+-- their time is over: if a retire stopped early, a reclaim then takes over the rest.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
 --        unique by_key remembered scheduled retry cancelled lapses held key_pieces key_spans rings*
@@ -41,7 +41,7 @@ end
 
 local reply, events = {0, now, cursor}, {}
 if #mine > 0 then
-  -- IDs rise with time: the last one pushed is claimed first.
+  -- IDs rise with time, and the last one pushed is claimed first, so push the oldest job last.
   table.sort(mine, function(a, b) return a[1] > b[1] end)
   local ids = {}
   for i, job in ipairs(mine) do ids[i] = job[1] end
@@ -103,7 +103,7 @@ if held <= 0 or cursor == '0' then
   redis.call('HDEL', q.worker_infos, worker)
   redis.call('HDEL', q.lease_counts, worker)
   reply[3] = '0'
-  -- The worker may be the one that was to look when the next job falls due.
+  -- Perhaps this worker was to look when the next job is due: another one must do it now.
   if next_due(q) then wake(q) end
 end
 return reply

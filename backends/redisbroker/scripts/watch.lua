@@ -1,5 +1,5 @@
--- watch: have settles publish events of a queue for some time, by the store's clock, since watchers
--- listen in real time.
+-- watch: make settles publish events of a queue for some time, by the store's clock, since watchers listen in
+-- real time.
 --
 -- KEYS   record
 -- ARGV   now queues buckets span   (now: always 0; span: for how long, in µs)

@@ -1,8 +1,8 @@
 -- @include locate
 -- @include rings
 
--- append_ready adds a pending job's ready entry behind those of its priority, or of its key and priority
--- if its index has a key.
+-- append_ready adds a pending job's ready entry at the end of its priority's ready list or, if its index has a
+-- key, at the end of the entries of its key and priority.
 local function append_ready(q, f, epoch, id)
   local p = priority_of(f)
   if f[KEY] then

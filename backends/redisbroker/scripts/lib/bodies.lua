@@ -1,9 +1,9 @@
--- bucket returns the number of the hash that holds a job's body. For a ULID it
--- follows from the time, so that jobs that are enqueued and claimed together are in the
--- same small hash. The eighth character of a ULID counts seconds, the ninth their 32nd
--- parts: a bucket is used for about a tenth of a second at a time, not exactly, since
--- the bytes of digits and letters have a gap. Other IDs are in the first bucket. Go
--- computes the same in slotOf.
+-- bucket returns the number of the hash that has a job's body. For a ULID it is computed
+-- from the time, so that jobs that are enqueued and claimed together are in the same small
+-- hash. The eighth character of a ULID counts seconds, the ninth 32nds of a second. A
+-- bucket is used for about a tenth of a second at a time; not exactly, since there is a gap
+-- between the bytes of digits and letters. Other IDs are in the first bucket. Go computes
+-- the same in slotOf.
 local function bucket(q, id)
   if q.buckets == 1 or #id ~= 26 then return 1 end
   local s, part = string.byte(id, 8, 9)

@@ -1,7 +1,7 @@
--- A bucket counts the starts of a rate as broker.Bucket does, in whole numbers: {at, used}. The stored
--- form is the two numbers with a space between.
+-- A bucket counts the starts for a rate in whole numbers, as broker.Bucket does: {at, used}. It is stored as
+-- the two numbers with a space between them.
 
--- whole divides and rounds down. Both numbers are below 2^53.
+-- whole divides and rounds down. Both numbers must be below 2^53.
 local function whole(n, by) return (n - n % by) / by end
 
 local function read_bucket(text)
@@ -11,8 +11,8 @@ end
 
 local function bucket_text(b) return int(b[1]) .. ' ' .. int(b[2]) end
 
--- bucket_free returns how many jobs may start now under a rate of jobs per time and a burst; if none,
--- it also returns when the next one may.
+-- bucket_free returns how many jobs may start now, by a rate of jobs per time and a burst. If none may, it
+-- also returns when the next one may.
 local function bucket_free(b, jobs, per, burst)
   local saved = burst + 1
   if b[1] == 0 and b[2] == 0 then -- nothing has started yet
@@ -30,7 +30,7 @@ local function bucket_free(b, jobs, per, burst)
   elseif at - now > per then
     at = now
   end
-  -- The time is split, since its product with jobs may exceed 2^53.
+  -- Split the time, since its product with jobs may exceed 2^53.
   local past = math.max(now - at, 0)
   local free = whole(past, per) * jobs + whole(past % per * jobs, per) - used
   if free >= saved then at, used, free = now, -saved, saved end

@@ -1,7 +1,7 @@
 -- @include errors
 -- @include bodies
 
--- bury puts a job among the dead ones, where it is found by time, type, reason and error.
+-- bury adds a job to the dead jobs, and to their index by type, reason and error.
 local function bury(q, id, at, body, head)
   redis.call('ZADD', q.dead, int(at), id)
   local members, message, position = causes(id, at, body or '', head)
@@ -9,7 +9,7 @@ local function bury(q, id, at, body, head)
   if message then add_error(q, position, message) end
 end
 
--- unbury undoes bury. The body and the head must still be stored as they were.
+-- unbury undoes bury. The body and the head must still be stored and unchanged.
 local function unbury(q, id)
   local at = redis.call('ZSCORE', q.dead, id)
   redis.call('ZREM', q.dead, id)

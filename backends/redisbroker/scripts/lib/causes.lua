@@ -1,14 +1,14 @@
 -- @include index
 
--- Fields of a body and of a head's tail (package broker): the type, a text, is the first field of a body of version 1, and the
--- reason of a death, a number of one byte, is the first of a tail. Of failures the last one counts; it has a message.
+-- Fields of a body and of a head's tail (package broker). The type, a text, is the first field of a body of version 1. The reason
+-- of a death, a number of one byte, is the first field of a tail. The last failure in the tail counts; it has a message.
 local TYPE_FIELD, REASON_TAG, FAILURE_FIELD, MESSAGE_FIELD = 1, 4, 6, 5
 
--- timed_cause writes a time so that texts sort as times do.
+-- timed_cause writes a time as a text, so that texts sort like times.
 local function timed_cause(at) return string.format('%016.0f', tonumber(at)) end
 
--- causes returns what q.causes has of a dead job, as far as it can be read: a member for its type and one for its reason, and
--- the job's last error, or nil, with the position where it stands in order.
+-- causes returns what q.causes must have for a dead job, as far as the job can be read: a member for its type and one for its
+-- reason, and the job's last error, or nil, with its position in the order of errors.
 local function causes(id, at, body, head)
   local position, members = timed_cause(at) .. id, {}
   if string.byte(body, 9) == 1 then

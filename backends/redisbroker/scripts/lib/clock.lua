@@ -5,11 +5,11 @@ if args.now == '0' then
   now = t[1] * 1000000 + t[2]
   up = now
 else
-  -- The fraction is read as text: a number may not have enough digits for it.
+  -- Read the fraction as text: a number may not have enough digits for it.
   now = tonumber(string.match(args.now, '^%-?%d+'))
   up = string.find(args.now, '.', 1, true) and now + 1 or now
 end
 
--- int formats a whole number for a command or a stored form. Lua's own conversion writes sixteen digits with
--- an exponent, and takes three times as long.
+-- int formats a whole number for a command or for storage. Lua's own conversion writes numbers of sixteen
+-- digits with an exponent, and takes three times as long.
 local function int(n) return string.format('%d', n) end

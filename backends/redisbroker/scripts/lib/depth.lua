@@ -19,8 +19,8 @@ local function one_more(key)
   if depths[key] then depths[key] = depths[key] + 1 end
 end
 
--- too_much returns why a queue whose jobs have this many bytes refuses a job of a key: 5 for the
--- bytes, 6 for the key's depth; and the amount, a slash, and the limit. It returns nil if no limit does.
+-- too_much returns why a queue whose jobs have so many bytes refuses a job of a key: 5 for the bytes, 6 for
+-- the key's depth. It also returns the amount, a slash, and the limit. It returns nil if no limit is reached.
 local function too_much(q, bytes, key)
   local r = q.rules
   if not r then return nil end

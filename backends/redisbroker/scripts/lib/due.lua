@@ -1,14 +1,14 @@
 -- @include rules
 -- @include guard
 
--- due returns the earliest time in a set of scheduled or retry jobs, or nil. Each has a guard.
+-- due returns the earliest time in a set of scheduled or retry jobs, or nil. Both sets may have a guard.
 local function due(key)
-  if redis.call('ZCOUNT', key, '-inf', '(+inf') == 0 then return nil end -- the usual case; costs half of a ZRANGE
+  if redis.call('ZCOUNT', key, '-inf', '(+inf') == 0 then return nil end -- the usual case, which this finds in half the time of a ZRANGE
   local e = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not is_guard(e[1]) then return tonumber(e[2]) end
 end
 
--- retries returns how many retry jobs may become pending now; if none, it also returns when the next
+-- retries returns how many retry jobs may become pending now. If none may, it also returns when the next
 -- one may.
 local function retries(q)
   local r = q.rules

@@ -1,15 +1,15 @@
 -- @include causes
 -- @include key_range
 
--- q.causes has the last errors of dead jobs in blocks, in the order of death and ID. A search for a text pays for each member that
--- it reads, and hardly for its bytes. A block is a member: ERRORS, its entries, the byte at which the last one begins in four digits,
--- and a byte that counts them.
+-- q.causes has the last errors of dead jobs in blocks, in the order of death and ID. They are in blocks because the cost of a text
+-- search depends on the number of members, and hardly on their size. A block is a member: ERRORS, its entries, in four digits the
+-- byte at which the last entry begins, and a byte with the number of entries.
 
-local ERRORS = 'm\0' -- what a block begins with
-local BLOCK_END = 5 -- bytes behind the entries of a block
+local ERRORS = 'm\0' -- the beginning of each block
+local BLOCK_END = 5 -- the bytes after the entries of a block
 
--- In a larger block an entry costs less to search and more to add. With these bounds a search costs a third of one over single
--- entries; larger blocks save little more.
+-- In a larger block, an entry costs less to search and more to add. With these bounds, a search costs a third of what it costs
+-- with single entries; larger blocks save little more.
 local BLOCK_ENTRIES, BLOCK_BYTES = 8, 2048
 
 -- precedes reports whether a position comes before another. Digits sort by bytes in any locale.
@@ -22,7 +22,7 @@ end
 -- An entry is its position (time of death and ID), "\0", the length of the error, "\0", and the error.
 local function error_entry(position, message) return position .. '\0' .. #message .. '\0' .. message end
 
--- block_end returns what stands behind the entries of a block.
+-- block_end returns the bytes after the entries of a block.
 local function block_end(last, count) return string.format('%04d', last) .. string.char(count) end
 
 local ENTRY = '^(' .. string.rep('%d', 16) .. '[^%z]+)%z(%d+)%z()' -- position, length, and where the error begins
@@ -39,8 +39,8 @@ local function entries_of(block)
   return entries, #entries > 0 and string.sub(block, size + 1) == block_end(last, #entries)
 end
 
--- put_block stores entries as a block. Four digits are enough for all errors that servers store. Imported ones may be longer:
--- then each entry has a block of its own.
+-- put_block stores entries as a block. Four digits are enough for all errors that servers store. Imported errors may be longer:
+-- then each entry gets a block of its own.
 local put_block
 function put_block(q, entries)
   if #entries == 0 then return end
@@ -56,13 +56,14 @@ function put_block(q, entries)
   redis.call('ZADD', q.causes, 0, table.concat(parts) .. block_end(last, #entries))
 end
 
--- block_of returns the block that has the entry of a position, if any has: the last one that begins at it or before.
+-- block_of returns the block that has the entry of a position, if there is such an entry: the last block that begins at or before
+-- the position.
 local function block_of(q, position)
   return redis.call('ZRANGE', q.causes, '(' .. ERRORS .. position .. '\1', '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
 end
 
--- error_at returns the entry of a position, its index in its block, the entries of that block, and the block. Without an entry
--- the index is that of the last one before the position.
+-- error_at returns the entry of a position, its index in its block, the entries of that block, and the block. If there is no entry,
+-- the index is that of the last entry before the position.
 local function error_at(q, position)
   local block = block_of(q, position)
   local entries = block and entries_of(block) or {}
@@ -71,7 +72,8 @@ local function error_at(q, position)
   return i > 0 and entries[i].position == position and entries[i], i, entries, block
 end
 
--- append_error stores an error behind all others, and reports whether it belongs there. Nearly all deaths come in order.
+-- append_error stores an error after all others, if it belongs there, and reports whether it does. Nearly all do, since jobs die in
+-- the order of time.
 local function append_error(q, position, entry)
   local block = redis.call('ZRANGE', q.causes, '(' .. ERRORS .. ':', '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
   local entries, size, count = '', #ERRORS, 0
@@ -91,10 +93,10 @@ local function append_error(q, position, entry)
   return true
 end
 
--- insert_error stores an error among the others, or instead of that of the same job.
+-- insert_error stores an error between others, or instead of an earlier error at the same position.
 local function insert_error(q, position, entry)
   local old, i, entries, block = error_at(q, position)
-  if not block then -- perhaps there is room in the first one
+  if not block then -- perhaps there is room in the first block
     block = redis.call('ZRANGE', q.causes, '[' .. ERRORS, '(' .. ERRORS .. ':', 'BYLEX', 'LIMIT', 0, 1)[1]
     entries = block and entries_of(block) or {}
   end
@@ -108,7 +110,7 @@ local function insert_error(q, position, entry)
   for _, e in ipairs(entries) do bytes = bytes + #e.text end
   local rest = {}
   if #entries > 1 and (#entries > BLOCK_ENTRIES or bytes > BLOCK_BYTES) then
-    -- One at an end begins a block, so that blocks are full if jobs die in order, or backwards.
+    -- An entry at an end begins a new block, so that blocks are full if jobs come in order, or in reverse order.
     local keep = (i == 1 or i == #entries) and math.max(1, i - 1) or math.floor(#entries / 2)
     for at = #entries, keep + 1, -1 do table.insert(rest, 1, table.remove(entries, at)) end
   end
@@ -116,13 +118,13 @@ local function insert_error(q, position, entry)
   put_block(q, rest)
 end
 
--- add_error stores the last error of a job, instead of the one that is there.
+-- add_error stores the last error of a job, instead of one at the same position.
 local function add_error(q, position, message)
   local entry = error_entry(position, message)
   if not append_error(q, position, entry) then insert_error(q, position, entry) end
 end
 
--- remove_error undoes add_error. It cuts the entry out, which costs a third of what it costs to read all.
+-- remove_error undoes add_error. It cuts the entry out, which costs a third of reading all entries of the block.
 local function remove_error(q, position)
   local block = block_of(q, position)
   local at, previous, size = #ERRORS + 1, 0, block and #block - BLOCK_END or 0

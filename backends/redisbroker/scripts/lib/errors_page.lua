@@ -2,11 +2,12 @@
 
 local BEGINNING = '^(' .. string.rep('%d', 16) .. ')([^%z]+)' -- time and ID of the first entry of a block
 
--- cursor_at returns the cursor behind a position.
+-- cursor_at returns the cursor after a position.
 local function cursor_at(position) return int(tonumber(string.sub(position, 1, 16))) .. ':' .. string.sub(position, 17) end
 
--- errors_page looks for a text at n errors, in the order and from the cursor of timed. It returns the IDs of jobs
--- whose entries have the text, if only in the ID, the next cursor, how many entries it looked at, and the number of each ID among them.
+-- errors_page searches n errors for a text, in the same order and with the same cursors as timed. It returns the IDs of jobs whose
+-- entries have the text (perhaps only in the ID), the next cursor, how many entries it searched, and the position of each ID among
+-- these.
 local function errors_page(q, text, cursor, n, after, upto, newest)
   local low, high = '', string.rep('9', 16) .. '\255' -- no ID has this byte, or a zero byte
   if after ~= '' then low = timed_cause(after) end
@@ -16,13 +17,13 @@ local function errors_page(q, text, cursor, n, after, upto, newest)
     local position = timed_cause(at) .. id
     if newest then high = position else low = position .. '\1' end
   end
-  -- The first position from low may stand in the last block that begins before it.
+  -- The first position at or after low may be in the last block that begins before low.
   local first = redis.call('ZRANGE', q.causes, '[' .. ERRORS .. low, '[' .. ERRORS, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
   local from, to, most = '[' .. (first or ERRORS .. low), '(' .. ERRORS .. high, math.floor(n / BLOCK_ENTRIES) + 2
   local blocks = newest and redis.call('ZRANGE', q.causes, to, from, 'BYLEX', 'REV', 'LIMIT', 0, most)
     or redis.call('ZRANGE', q.causes, from, to, 'BYLEX', 'LIMIT', 0, most)
   local ids, numbers, looked, last = {}, {}, 0, ''
-  local find, byte = string.find, string.byte -- a million errors pass here
+  local find, byte = string.find, string.byte -- locals are faster, and this loop may search a million errors
   for b, block in ipairs(blocks) do
     local count = byte(block, -1)
     if b > 1 and b < #blocks and looked + count < n and not find(block, text, 1, true) then
@@ -31,7 +32,7 @@ local function errors_page(q, text, cursor, n, after, upto, newest)
       local entries = entries_of(block)
       local at, id = string.match(block, BEGINNING, #ERRORS + 1)
       if #entries == 0 and at and not precedes(at .. id, low) and precedes(at .. id, high) then
-        last = cursor_at(at .. id) -- what cannot be read is passed over
+        last = cursor_at(at .. id) -- skip a block that cannot be read
       end
       local start, stop, step = 1, #entries, 1
       if newest then start, stop, step = #entries, 1, -1 end

@@ -3,8 +3,8 @@
 local part, cursor, most, fixing = args.part, args.cursor, tonumber(args.most), args.repair == '1'
 local records, told, findings = 0, {}, {}
 
--- found adds a finding, and repairs it if that was asked for. The function repair returns why it could
--- not, or nothing.
+-- found adds a finding, and repairs it if the call asks for that. The function repair returns nothing, or why
+-- it could not repair.
 local function found(code, id, what, repair)
   local left, fixed = '', 0
   if fixing then
@@ -20,10 +20,9 @@ local function answer(at)
   return reply
 end
 
--- scanned pages through a hash. It returns fields with values, up to most of them, and the next cursor,
--- which is empty at the end. HSCAN may return more than a page, so a cursor is that of HSCAN and the
--- last field taken of its answer. HSCAN must not return more for the same cursor the next time, so
--- its count n must not grow.
+-- scanned pages through a hash. It returns up to most fields with their values, and the next cursor, which is
+-- empty at the end. HSCAN may return more than a page, so the cursor is that of HSCAN and the last field taken
+-- from its answer. HSCAN must not return more for the same cursor the next time, so its count n must not grow.
 local function scanned(key, at, n, most)
   most = most or n
   local scan, last = '0', ''

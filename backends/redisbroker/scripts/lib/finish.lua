@@ -3,9 +3,9 @@
 -- @include head
 -- @include retention
 
--- finish ends a job that was completed or cancelled; set is q.completed or q.cancelled. The record is
--- kept for the time keep, or if that is 0 for the queue's; if both are 0 it is removed. Heads to store
--- and records to remove are added to the lists heads and gone.
+-- finish ends a job that was completed or cancelled; set is q.completed or q.cancelled. The record is kept for
+-- the time keep or, if keep is 0, for the queue's retention; if both are 0, it is removed. finish adds heads to
+-- store to the list heads, and records to remove to the list gone.
 local function finish(q, id, f, head, keep, set, heads, gone)
   if keep == 0 then keep = q.retain end
   release_unique(q, f, id)

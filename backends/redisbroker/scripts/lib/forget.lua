@@ -2,17 +2,16 @@
 -- @include remove
 -- @include ended
 
--- duplicate_span returns for how long an ID chosen by a caller outlives its record, in µs: an hour
--- unless the queue's policy sets it.
+-- duplicate_span returns for how long an ID that a caller chose is refused after its record is gone, in µs: an
+-- hour, unless the queue's policy sets it.
 local function duplicate_span(stored)
   local span = tonumber(stored or 0)
   return span > 0 and span or 3600000000
 end
 
--- forget prepares the removal of a record: it remembers an ID chosen by a caller for the queue's
--- duplicate span, and records index entries by key for write_keys to remove. The epoch at which a job
--- left for another store is written so far behind the decimal point that the time, as a number, is the
--- same.
+-- forget prepares the removal of a record. It remembers an ID that a caller chose for the queue's duplicate
+-- span, and notes the index entries by key that write_keys must remove. If the job was moved to another store,
+-- its last epoch is written so far after the decimal point that the time, read as a number, does not change.
 local function forget(q, f, id, left)
   if f[KEY] then
     unlist(q, f[KEY], id)

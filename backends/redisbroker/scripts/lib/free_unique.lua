@@ -1,7 +1,7 @@
 -- @include index
 
--- free_unique frees the unique key that a job's index names, if the job holds it. It returns the
--- key and the ID of the job behind, if there is one. It frees no window, which outlives its job.
+-- free_unique frees the unique key that a job's index names, if the job holds it. It returns the key and, if
+-- there is one, the ID of the job behind. It does not free a window, which may outlive its job.
 local function free_unique(q, f, id)
   local key = f[UNIQUE_KEY]
   if not key or f[UNIQUE_MODE] == WINDOW then return end

@@ -1,5 +1,5 @@
--- uvarint reads the number at byte i of s. It returns the number and the index of the byte behind it,
--- or nil if s ends too early.
+-- uvarint reads the number at byte i of s. It returns the number and the index of the next byte, or nil if s
+-- ends too early.
 local function uvarint(s, i)
   local n, unit = 0, 1
   while true do

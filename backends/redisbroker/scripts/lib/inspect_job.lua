@@ -7,9 +7,9 @@ local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancell
 local CALLED = {leases = 'the leases', ready = 'the ready jobs', scheduled = 'the scheduled jobs', retry = 'the retries',
   dead = 'the dead jobs', completed = 'the completed jobs', cancelled = 'the cancelled jobs'}
 
--- inspect_job returns which structures other than the ready lists have a job, and which one is its home:
--- that of the state in which it ended according to its head, else the leases, else a set of due times,
--- else a ready list.
+-- inspect_job returns which structures, apart from the ready lists, have a job, and which one is its home. If
+-- the head says that the job has ended, the home is the structure of that state. Otherwise it is the first
+-- of these that has the job: the leases, a set of due times. Otherwise it is a ready list.
 local function inspect_job(q, id, body, head, lease)
   local s = {index = parse_index((index_of(body))), lease = lease}
   local epoch, state, finished, deliveries
@@ -26,8 +26,8 @@ local function inspect_job(q, id, body, head, lease)
   return s
 end
 
-local LOOK = 100000 -- entries looked at in a list
-local looked = 0    -- entries looked at in this call
+local LOOK = 100000 -- how many entries of lists a call searches at most, since a search blocks the server
+local looked = 0    -- how many entries this call has searched
 
 -- is_ready reports whether a job has a ready entry; it returns nil if the search would take too long.
 local function is_ready(q, s)

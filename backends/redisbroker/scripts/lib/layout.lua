@@ -1,1 +1,1 @@
-local LAYOUT = 1 -- the version of the keys' contents that these scripts know
+local LAYOUT = 1 -- the version of the layout that these scripts know

@@ -3,18 +3,18 @@
 -- @include ready_entry
 -- @include entry
 
--- priority_of returns the priority in an index. An impossible one, in a malformed body, counts as normal.
+-- priority_of returns the priority in an index. An impossible priority, in a malformed body, counts as normal.
 local function priority_of(index)
   local priority = (index[PRIORITY] or 4) / 2
   if priority < 1 or priority > 4 or priority % 1 ~= 0 then priority = 2 end
   return int(priority)
 end
 
--- held reports whether a lease has no worker, which makes its job a held one.
+-- held reports whether a lease has no worker, that is, whether its job is held.
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
--- locate returns the state of a job that exists; if it is pending, scheduled or retry, its entry in the
--- structure of that state; and when it is due. For a pending job with a key it returns the priority
+-- locate returns the state of an existing job; if that is pending, scheduled or retry, also its entry in the
+-- structure of that state; and when the job is due. For a pending job with a key it returns the priority
 -- instead of an entry.
 local function locate(q, id, index, head, lease)
   if lease then return held(lease) and WAITING or ACTIVE end

@@ -1,11 +1,10 @@
 -- @include layout
 -- @include why
 
--- open returns the keys of the call's next queue, and the named fields of its record,
--- behind the layout version and the number of buckets. If the call has only one bucket, that of
--- all jobs that it names, q.buckets is 1. If q.refused is set, the script must not change the
--- queue. HAS_BODIES says whether the script is given the keys of buckets: only then must their
--- number be right.
+-- open returns the keys of the call's next queue, and a list with the layout version, the number of
+-- buckets and the named fields of the queue's record. If the call has only the one bucket of all jobs
+-- that it names, q.buckets is 1. If q.refused is set, the script must not change the queue. HAS_BODIES
+-- says whether the script gets the keys of buckets: only then must their number be right.
 local opened, offset = 0, 0
 local function open(...)
   local n = tonumber(ARGV[first.buckets + opened])

@@ -1,7 +1,7 @@
 -- @include rules
 -- @include key_range
 
--- The rules of a key's own policy, in their order in key_policies and in broker.Rules.
+-- The rules of a key's own policy, in the order in which key_policies and broker.Rules have them.
 local OWN = {'paused', 'max_depth', 'max_active', 'rate', 'rate_per', 'rate_burst', 'weight'}
 
 -- own_rules returns the own policies of some keys, by their index in the list.
@@ -14,16 +14,16 @@ end
 
 local OF_QUEUE = {max_depth = 'key_max_depth', max_active = 'key_max_active'}
 
--- rule_of returns a rule for a key with these rules of its own, which take precedence over the
--- queue's rule for keys.
+-- rule_of returns the value of a rule for a key. The key's own rules take precedence over the queue's rule for
+-- keys.
 local function rule_of(q, own, name)
   local n = own and own[name] or 0
   if n > 0 then return n end
   return q.rules[OF_QUEUE[name]]
 end
 
--- key_rate returns the rate of a key with these rules of its own: jobs, time and burst. It returns nil or
--- false if there is none.
+-- key_rate returns the rate of a key with these own rules: jobs, time and burst. It returns nil or false if
+-- there is none.
 local function key_rate(q, own)
   local r = q.rules
   if not r then return nil end

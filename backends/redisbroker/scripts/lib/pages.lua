@@ -3,12 +3,12 @@
 -- @include key_range
 -- @include causes
 
--- The functions that page take a cursor and a bound. They return up to that many entries, and the next
+-- The functions that read pages take a cursor and a number. They return up to so many entries, and the next
 -- cursor, which is empty at the end.
 
--- ready_of_key adds pending jobs of a key to ids, until that has n. It begins at a position: a priority,
--- a piece of the key's entries, and the last ID seen in the piece. It returns the position at which it
--- stopped, or nil if there are no more.
+-- ready_of_key adds pending jobs of a key to ids, until ids has n. It begins at a position: a priority, a
+-- piece of the key's entries, and the last ID seen in the piece. It returns the position at which it stopped,
+-- or nil if there are no more jobs.
 local function ready_of_key(q, key, p, number, id, n, ids)
   for line = p, 4 do
     local span = span_for(q, line, key)
@@ -37,8 +37,8 @@ local function parse_position(cursor)
   return tonumber(p), tonumber(number), string.sub(rest, 1, upto), string.sub(rest, upto + 1)
 end
 
--- ready_of_keys adds pending jobs with a key to ids, until that has n, key by key in the order of by_key,
--- which does not change as jobs come and go. The cursor is a position, followed by the key.
+-- ready_of_keys adds pending jobs with a key to ids, until ids has n. It goes key by key in the order of
+-- by_key, which does not change when jobs are added and removed. The cursor is a position, followed by the key.
 local function ready_of_keys(q, cursor, n, ids)
   local p, number, id, key = 1, nil, '', nil
   local from = '-'
@@ -56,12 +56,12 @@ local function ready_of_keys(q, cursor, n, ids)
     if at then return at .. key end
     from = '[' .. key .. '\1'
   end
-  return '5:0:0:' .. key -- behind all jobs of this key
+  return '5:0:0:' .. key -- after all jobs of this key
 end
 
--- ready pages through the ready lists, beginning at the newest entry. New entries move the others back,
--- and claims take from the other end, so a page may repeat jobs but never misses one. Jobs with a key
--- follow, key by key. The cursor is priority .. offset, or "5" and that of ready_of_keys.
+-- ready pages through the ready lists, beginning at the newest entry. New entries move the others back, and
+-- claims take entries from the other end, so a page may repeat jobs but never misses one. Jobs with a key
+-- follow, key by key. The cursor is priority .. offset, or "5" and the cursor of ready_of_keys.
 local function ready(q, cursor, n)
   local p, offset, ids = 1, 0, {}
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
@@ -75,14 +75,14 @@ local function ready(q, cursor, n)
   return ids, behind == '' and '' or '5' .. behind
 end
 
--- SCAN_STEP is how many entries one HSCAN looks at. It is the same for all pages: a longer step from
--- the same cursor would return entries that sort before those already seen.
+-- SCAN_STEP is how many entries one HSCAN reads. It must be the same for all pages: a longer step from the
+-- same cursor would return entries that sort before the entries already seen.
 local SCAN_STEP = 20
 
--- unordered pages through a hash of jobs: leases, or held jobs. It looks at n jobs at most, and takes up
--- to most of them. The cursor is that of HSCAN and, since its answers are sorted by ID, the last ID
--- looked at in its answer. A page ends between two steps if it can, since a step returns more than before
--- if the hash shrinks. After a hash has shrunk its steps, and so the pages, have fewer jobs.
+-- unordered pages through a hash of jobs: leases, or held jobs. It looks at up to n jobs, and returns up to
+-- most of them. The cursor is that of HSCAN and the last ID seen in its answer, which is sorted by ID. A page
+-- ends between two steps if possible, since a step returns more than before while the hash shrinks. After a
+-- hash has shrunk, its steps, and so the pages, have fewer jobs.
 local function unordered(key, cursor, n, worker, most)
   local scan, last = '0', ''
   if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
@@ -109,13 +109,13 @@ local function unordered(key, cursor, n, worker, most)
   return out, scan .. ':'
 end
 
--- timed pages through a sorted set, from score after up to score before, or with newest in the other
--- direction. The cursor is the last score and member; if that member is gone, the page begins at its
--- score. Ranks bound the page, since reading all scores would double its cost.
+-- timed pages through a sorted set, from score after up to score before; with newest, in the other direction.
+-- The cursor is the last score and member; if that member is gone, the page begins at its score. The page is
+-- read by ranks, since reading all scores would double its cost.
 local function timed(key, cursor, n, after, before, newest)
   if after == '' then after = '-inf' end
-  if before == '' then before = '1e300' end -- behind all times, before a guard
-  -- passed counts the entries that come before those of a score.
+  if before == '' then before = '1e300' end -- after all times, before a guard
+  -- passed counts the entries that come before the entries of a score.
   local function passed(score)
     if newest then return redis.call('ZCOUNT', key, score, '+inf') end
     return redis.call('ZCOUNT', key, '-inf', '(' .. score)
@@ -139,8 +139,8 @@ local function timed(key, cursor, n, after, before, newest)
   return found, int(tonumber(redis.call('ZSCORE', key, found[n]))) .. ':' .. found[n]
 end
 
--- caused pages through the dead jobs of a type or a reason, whose members of q.causes begin with cause. Order and cursors are
--- those of timed. A colon is greater than all digits.
+-- caused pages through the dead jobs of a type or a reason, whose members in q.causes begin with cause. It has the same order and
+-- cursors as timed. A colon, as an upper bound, is greater than all digits.
 local function caused(key, cause, cursor, n, after, before, newest)
   local from, to = '[' .. cause, '(' .. cause .. ':'
   if after ~= '' then from = '[' .. cause .. timed_cause(after) end
@@ -157,7 +157,7 @@ local function caused(key, cause, cursor, n, after, before, newest)
   return found, last and int(tonumber(string.sub(last, #cause + 1, #cause + 16))) .. ':' .. found[n] or ''
 end
 
--- keyed pages through the jobs of a key: first the pending ones in their order, then all others by ID.
+-- keyed pages through the jobs of a key: first the pending jobs in their order, then all others by ID.
 -- The cursor is "L" and a position, or "I" and the last ID.
 local function keyed(q, cursor, n, key)
   local ids, from = {}, {}

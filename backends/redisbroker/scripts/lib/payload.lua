@@ -10,9 +10,9 @@ local function length(n)
   return s .. string.char(n)
 end
 
--- each_field calls f for every field behind the index of a stored body, with the
--- field's tag, where it begins, and where the next one does. It returns false if the
--- body cannot be read.
+-- each_field calls f for every field after the index of a stored body, with the field's tag,
+-- where the field begins, and where the next one begins. It returns false if the body cannot
+-- be read.
 local function each_field(body, f)
   local _, i = index_of(body)
   if string.byte(body, 9) ~= 1 or i > #body + 1 then return false end
@@ -29,9 +29,9 @@ local function each_field(body, f)
   return true
 end
 
--- with_fields returns a stored body in which others replace the fields whose tags are in
--- out: at the position of the first of them, or else at the end. It returns nil if the body
--- cannot be read. See ReplacePayload and ReplaceContent of package broker.
+-- with_fields returns a stored body in which the text others replaces all fields whose tags are in
+-- out. It is at the position of the first of these fields, or at the end if there are none. It
+-- returns nil if the body cannot be read. See ReplacePayload and ReplaceContent of package broker.
 local function with_fields(body, out, others)
   local parts, from = {}, 1
   local readable = each_field(body, function(tag, at, behind)
@@ -54,12 +54,12 @@ local function with_payload(body, payload)
 end
 
 local TYPE = 3
--- CONTENT has the tags of what a handler reads: type version, payload, headers, correlation ID,
--- idempotency key, the payload's reference.
+-- CONTENT has the tags of the fields that a handler reads: type version, payload, headers, correlation
+-- ID, idempotency key, reference to the payload.
 local CONTENT = {[4] = true, [7] = true, [9] = true, [27] = true, [29] = true, [31] = true}
 
--- content_of returns a stored body's type, and the fields that a handler reads; nil if
--- it cannot be read.
+-- content_of returns a stored body's type, and the fields that a handler reads; nil if the body
+-- cannot be read.
 local function content_of(body)
   local kind, parts = '', {}
   local readable = each_field(body, function(tag, at, behind)

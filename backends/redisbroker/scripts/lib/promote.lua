@@ -2,14 +2,15 @@
 -- @include entry
 -- @include rings
 
-local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues together
+local PROMOTED = 1000 -- how many more due jobs a call moves than it leases, in all queues together
 
 -- overdue returns the first due entries of a set, up to a number, with their times.
 local function overdue(key, most)
   return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 end
 
--- merged returns the first entries of two lists with times, by time, and how many are from each.
+-- merged merges two lists of entries with times. It returns the first entries by time, and how many are from
+-- each list.
 local function merged(zs, ys, most)
   local all, z, y = {}, 0, 0
   while #all < most and (zs[2 * z + 1] or ys[2 * y + 1]) do
@@ -25,7 +26,7 @@ local function merged(zs, ys, most)
   return all, z, y
 end
 
--- add_due_keyed makes due jobs with a key pending: the head of a key before its other jobs.
+-- add_due_keyed makes due jobs with a key pending. The head of a key goes before its other jobs.
 local function add_due_keyed(q, keyed)
   if #keyed == 0 then return end
   local members = {}
@@ -46,11 +47,10 @@ local function add_due_keyed(q, keyed)
   free_keys(q, freed_by)
 end
 
--- promote makes due jobs pending, the earliest first, and removes them from the sets. Jobs with a key
--- join the others of their key. Jobs without one go to q.promoted, by priority: the claim leases them
--- after those of the ready lists, and put_back adds the rest to the lists. promote moves at most as
--- many jobs as the share wants and the queue's part of PROMOTED, so that a call moves few more jobs
--- than it leases.
+-- promote makes due jobs pending, the earliest first, and removes them from the sets. Jobs with a key are
+-- added to the jobs of their key. Jobs without a key go to q.promoted, by priority: the claim leases them after
+-- the jobs of the ready lists, and put_back adds the rest to the lists. promote moves at most as many jobs as
+-- the share wants, plus the queue's part of PROMOTED, so that a call moves few more jobs than it leases.
 local function promote(q, want, queues)
   local most = math.min(PROMOTED, want + math.ceil(PROMOTED / queues))
   local z, y = due(q.scheduled), due(q.retry)

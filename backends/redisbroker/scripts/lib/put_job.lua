@@ -1,8 +1,8 @@
 -- @include entry
 -- @include ended
 
--- put_job makes a job pending, in front of the others if front is set; or, if a set is given, adds it
--- there, due at a time.
+-- put_job makes a job pending, before the others if front is set. If a set is given, it instead adds the job to
+-- the set, due at a time.
 local function put_job(q, id, priority, epoch, key, set, at, front)
   if key and set then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
   if key and not set then redis.call('ZREM', q.by_key, key .. '\0' .. id) end

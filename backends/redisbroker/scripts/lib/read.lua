@@ -1,6 +1,6 @@
 -- @include bodies
 
--- bodies returns the stored bodies of some jobs, false for those without one.
+-- bodies returns the stored bodies of some jobs; false for a job without a body.
 local function bodies(q, ids)
   local all, others, b = {}, ids, 0
   if together(q, ids) then

@@ -1,6 +1,6 @@
 -- @include bodies
 
--- remove deletes the bodies of some jobs, and the heads of those in aged, by default of all.
+-- remove deletes the bodies of some jobs, and the heads of the jobs in aged; without aged, of all.
 local function remove(q, ids, aged)
   if #ids == 0 then return end
   local n = 0

@@ -1,7 +1,7 @@
 -- @include rings
 -- @include seek
 
--- leave_ring removes a key without pending jobs of a priority from the ring of that priority.
+-- leave_ring removes a key from the ring of a priority in which it has no pending jobs.
 local function leave_ring(q, key, p)
   redis.call('ZREM', q.rings[p], key)
   local _, sum = pending_of(q, key)
@@ -11,14 +11,14 @@ local function leave_ring(q, key, p)
   end
 end
 
--- clear_pieces removes what is stored of a key and priority without pending jobs.
+-- clear_pieces removes the pieces of a key and priority without pending jobs.
 local function clear_pieces(q, field, span)
   redis.call('HDEL', q.key_spans, field)
   local head, tail = ends_of(span)
   for number = head + 1, tail do redis.call('HDEL', q.key_pieces, piece_field(field, number)) end
 end
 
--- remove_ready removes a ready entry of a key. It reports whether the entry was there.
+-- remove_ready removes a ready entry of a key. It reports whether the entry existed.
 local function remove_ready(q, key, p, e)
   local number, rest, span = find_ready(q, key, p, e)
   if not number then return false end
@@ -44,7 +44,7 @@ local function remove_ready(q, key, p, e)
   return true
 end
 
--- remove_keyed removes the ready entry of a job with a key. The head of a key stays its head.
+-- remove_keyed removes the ready entry of a job with a key. If the job is the head of its key, it stays the head.
 local function remove_keyed(q, key, p, epoch, id)
   remove_ready(q, key, p, ready_entry(epoch, id))
   if is_head(q, key, id) then redis.call('HSET', q.key_heads, key, id) end

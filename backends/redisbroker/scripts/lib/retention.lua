@@ -1,6 +1,6 @@
 -- @include index
 
--- retention returns how long a job's record is to be kept by its body, in µs: field 9 of a body of
+-- retention returns how long a job's record must be kept according to its body, in µs: field 9 of a body of
 -- version 1 (package broker, body.go).
 local function retention(body)
   local _, at = index_of(body)

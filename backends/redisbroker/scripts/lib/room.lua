@@ -1,11 +1,11 @@
 -- @include own
 
--- Why a key may start no job: the numbers of the reasons in package broker.
+-- Why a key may start no job: the numbers of broker.Block.
 local PAUSED, ORDER, BUSY_KEY, RATE = 1, 2, 3, 4
 
--- head_of returns the ID of the head of a key, and whether that job is pending, which key_heads says
--- behind a newline. For a dead job key_heads has there how often SKIP had been set: once it is set
--- again, the dead job is not the head any more.
+-- head_of returns the ID of the head of a key, and whether that job is pending. In key_heads, the ID is
+-- followed by a newline and PENDING_HEAD if the head is pending. For a dead head it is followed by a newline and
+-- how often SKIP had been set: after SKIP is set again, the dead job is not the head any more.
 local PENDING_HEAD = 'p'
 local function head_of(q, key)
   local head = redis.call('HGET', q.key_heads, key)
@@ -19,15 +19,15 @@ local function head_of(q, key)
   return id, mark == PENDING_HEAD
 end
 
--- is_head reports whether the other jobs of a key come after this one.
+-- is_head reports whether a job is the head of its key, for which the key's other jobs wait.
 local function is_head(q, key, id)
   return q.rules and q.rules.ordered > 0 and head_of(q, key) == id
 end
 
--- key_room returns what a key may start now: room is the number of jobs; why says why that is 0; till is
--- when there will be room, if time alone decides; bucket and rate are set if the key has a rate; head
--- is its head, if it has one, and ready says whether that is pending. used is what the key's rate counts,
--- if that was read.
+-- key_room returns what a key may start now. room is the number of jobs. why says why it is 0. till is when
+-- there will be room, if only time decides. slots is what is left of the limit of active jobs. bucket and rate
+-- are set if the key has a rate. head is its head, if it has one, and ready says whether the head is pending.
+-- The argument used is the stored count of the key's rate, if it was already read.
 local function key_room(q, key, own, used)
   local r = q.rules
   local allowed = {room = math.huge, slots = false, why = false, till = false, bucket = false, rate = false, head = false, ready = false}
@@ -61,8 +61,8 @@ local function key_room(q, key, own, used)
   return allowed
 end
 
--- rooms_of returns what some keys may start, by their index in the list; nothing where no key has rules.
-local ENDLESS = {room = math.huge} -- what such a key may start: shared, since it never changes
+-- rooms_of returns what some keys may start, by their index in the list; nothing if no key has rules.
+local ENDLESS = {room = math.huge} -- what a key without rules may start; shared, since it never changes
 local function rooms_of(q, keys, own)
   local r, rooms, used = q.rules, {}, {}
   if not (r and r.of_keys) then return rooms end

@@ -10,8 +10,8 @@ local function first_ready(q, key, p)
   end
 end
 
--- find_ready looks for a ready entry, first in the first and the last piece, where it most often is. It
--- returns the number of its piece, the piece without the entry, and the span; nil if there is none.
+-- find_ready looks for a ready entry, first in the first and the last piece, where it usually is. It returns
+-- the number of the piece, the piece without the entry, and the span; nil if there is no such entry.
 local function find_ready(q, key, p, wanted)
   local span = span_for(q, p, key)
   local head, tail = ends_of(span)

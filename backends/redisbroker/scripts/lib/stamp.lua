@@ -5,7 +5,7 @@ local function created(body)
   return n
 end
 
--- stamp returns a time of creation in the eight bytes with which a stored body begins.
+-- stamp returns a time of creation as the eight bytes with which a stored body begins.
 local function stamp(at)
   local floor = math.floor
   local high, low = floor(at / 4294967296), at % 4294967296

@@ -4,8 +4,8 @@
 -- @include taken
 -- @include put_job
 
--- start_behind gives a unique key to the job next behind the job id that held it, if next still waits
--- there, and makes next pending or scheduled (§41).
+-- start_behind gives a unique key to the job next, if next still waits behind the job id that held the key,
+-- and makes next pending or scheduled (§41).
 local function start_behind(q, unique, id, next)
   local state, due = waits_behind(q, next, id)
   if not state then return end

@@ -1,5 +1,5 @@
--- The key plain counts what enqueue_plain.lua stored since add_plain last added that to the record: JOB for each job, and
--- the bytes of all. It is one number, since each field of the record would take a tenth of the time of a single enqueue.
+-- The key plain counts what enqueue_plain.lua stored since add_plain last added its value to the record: JOB for each job, plus
+-- the bytes of all jobs. It is a single number, since each write to a field of the record would take a tenth of the time of an enqueue.
 local JOB = 8589934592 -- 2^33
 
 -- add_plain adds the counts of the key plain to the record, and sets it to 0.
@@ -11,13 +11,13 @@ local function add_plain()
   redis.call('HINCRBY', q.record, 'enqueued', math.floor(sum / JOB))
 end
 
--- count_plain counts stored jobs. Neither part overflows: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
+-- count_plain counts stored jobs. Neither part can overflow, since a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
 local function count_plain(jobs, bytes)
   local sum = redis.call('INCRBY', q.plain, jobs * JOB + bytes)
   if sum >= 2 ^ 52 or sum % JOB >= 2 ^ 32 then add_plain() end
 end
 
--- set_plain allows or forbids enqueue_plain.lua to store jobs in the queue.
+-- set_plain allows enqueue_plain.lua to store jobs in the queue, or forbids it.
 local function set_plain(is)
   if is then
     redis.call('SET', q.plain, 0, 'NX')

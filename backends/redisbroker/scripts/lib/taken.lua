@@ -7,8 +7,8 @@ local function holder_of(held)
   if till == 0 or till > now then return holder, mode, next end
 end
 
--- waits_behind returns which state a job that waits behind another one will have, and its due time;
--- nil if it does not wait there.
+-- waits_behind returns which state the job next, which waits behind the job id, will have, and its due time; nil
+-- if it does not wait there.
 local function waits_behind(q, next, id)
   local from, due, holder = string.match(redis.call('HGET', q.held, next) or '', '^(%d)(%d*):(.*)$')
   if holder == '@behind:' .. id then return tonumber(from), tonumber(due) end

@@ -7,8 +7,8 @@ local function count_end(counts, kind, charge)
   for _, name in ipairs(charge and CHARGES[charge] or {}) do counts[name] = (counts[name] or 0) + 1 end
 end
 
--- count_spent adds up the waits and runs of the items that ended a lease, without the first skip items.
--- The header of settle.lua describes spent.
+-- count_spent adds up how long the items that ended a lease waited and ran. verdicts begins after the first
+-- skip items. The header of settle.lua describes spent.
 local function count_spent(counts, spent, skip, verdicts)
   if spent == '' then return end
   local function number_at(at) -- eight bytes: exact up to 2^53 µs, which is 285 years
@@ -28,7 +28,7 @@ local function count_spent(counts, spent, skip, verdicts)
   counts.waits, counts.waited, counts.runs, counts.ran = waits, int(waited), runs, int(ran)
 end
 
--- raise adds counts to the queue's totals. A total that would become too large for Redis stays the same.
+-- raise adds counts to the queue's totals. A total that would become too large for Redis does not change.
 local function raise(q, counts)
   for name, n in pairs(counts) do
     if n ~= 0 and n ~= '0' then redis.pcall('HINCRBY', q.record, name, n) end

@@ -235,7 +235,7 @@ func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
 	return min(max(policy(job.Attempt(), err, job), 0), broker.MaxDelay)
 }
 
-const maxLoggedError = 1 << 10 // bytes of an error's text in the log
+const maxLoggedError = 1 << 10 // bytes of an error's text in the log: some ten lines; the job's record has more
 
 // logged shortens an error's text for the log.
 func logged(message string) string {
@@ -275,7 +275,8 @@ func (s *Server) dead(r *engine.Run, job *Job, reason broker.DeadReason, f broke
 }
 
 // Delays of a job that this server cannot run: half the time since the first
-// snooze, so that each delay is 1.5 times the one before.
+// snooze, so that each delay is 1.5 times the one before. A deploy takes minutes: the first
+// delays are short beside that, and the last one is short for people who wait for the job.
 const (
 	putOffMin = 5 * time.Second
 	putOffMax = 10 * time.Minute

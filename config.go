@@ -178,13 +178,13 @@ const (
 	defaultWindowInProcess = 24 * time.Hour
 	defaultPollInProcess   = 4 * time.Hour
 
-	maxConcurrency  = 100_000
-	maxWeight       = 1000
-	minLease        = 100 * time.Millisecond
+	maxConcurrency  = 100_000                // of goroutines that one process should not exceed
+	maxWeight       = 1000                   // a queue of weight 1 beside it still gets a slot in a thousand
+	minLease        = 100 * time.Millisecond // some round trips, since a lease is renewed several times
 	maxPollInterval = broker.MaxWait
-	maxHistory      = 1000
-	defaultPerCPU   = 10
-	defaultWeight   = 1 // of DefaultQueue, if no queues are configured
+	maxHistory      = 1000 // errors of a job: each is up to some KB of its record
+	defaultPerCPU   = 10   // handlers mostly wait for others
+	defaultWeight   = 1    // of DefaultQueue, if no queues are configured
 )
 
 // withDefaults checks cfg and replaces its zero values with the defaults.

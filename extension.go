@@ -46,8 +46,8 @@ type Extension struct {
 }
 
 const (
-	defaultExtensionConcurrency = 8
-	maxExtensionConcurrency     = 1000
+	defaultExtensionConcurrency = 8    // their steps are short calls to the store
+	maxExtensionConcurrency     = 1000 // they run beside the application's handlers
 )
 
 // checkExtensions refuses invalid extensions, and returns the others with their

@@ -58,6 +58,7 @@ func answer(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
+// statsTimeout is shorter than the ten seconds after which scrapers give up.
 const statsTimeout = 5 * time.Second
 
 // stats is the answer of /stats. Programs read its fields: renaming one breaks them.

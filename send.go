@@ -13,7 +13,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// The bounds of one call to the store. More jobs take several calls.
+// The bounds of one call to the store. More jobs take several calls: one that holds up the store
+// for some milliseconds delays nobody, and larger calls are hardly cheaper for each job.
 const (
 	maxSendJobs  = 1000
 	maxSendBytes = 4 << 20

@@ -76,9 +76,9 @@ var errNoResult = errors.New("the handler set none")
 
 // The longest time for which Wait waits before it reads the job again.
 const (
-	pollWithEvents    = 2 * time.Second // an event can be lost
-	pollProgress      = time.Second     // servers store progress as often; there is no event for it
-	pollWithoutEvents = 250 * time.Millisecond
+	pollWithEvents    = 2 * time.Second        // an event can be lost
+	pollProgress      = time.Second            // servers store progress as often; there is no event for it
+	pollWithoutEvents = 250 * time.Millisecond // hardly noticed by people, and four reads a second
 )
 
 // WaitOption changes a call of Wait or Await.

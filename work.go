@@ -88,6 +88,8 @@ func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
 	return broker.Retry(defaultRetry(job.Attempt(), errUncommitted, job), f)
 }
 
+// crashDelayMax is long enough that a job that kills its workers leaves them time for others, and short
+// beside the time that it takes people to notice.
 const crashDelayMax = 10 * time.Minute
 
 // Crashed returns the outcome for a job whose worker died. From the second crash on

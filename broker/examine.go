@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of a step of an examination.
+// Bounds of a step of an examination: a step should hold up a store for some milliseconds.
 const (
 	DefaultExamine = 200  // records examined in a step
 	MaxExamine     = 1000 // the most that a request may ask for

@@ -132,7 +132,7 @@ func (i *Inspector) canMove(what string) error {
 	return nil
 }
 
-// movePage is how many jobs are moved in one step.
+// movePage is how many jobs are moved in one step. If the mover dies, so many are held until the move goes on.
 const movePage = 50
 
 // movePrefix is the beginning of the holders of all moves.

@@ -35,8 +35,8 @@ func (i *Inspector) WithNote(why string) *Inspector {
 }
 
 const (
-	maxWho = 100
-	maxWhy = 300
+	maxWho = 100 // bytes; an address fits
+	maxWhy = 300 // bytes; three lines on a page
 )
 
 // PauseNote says who paused or resumed a queue last, when, and why.

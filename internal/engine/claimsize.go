@@ -17,7 +17,7 @@ type claimSize struct {
 const (
 	// firstClaimBytes takes a second over 10 Mbit/s, a fifth of a call's time.
 	firstClaimBytes = 1 << 20
-	leastClaimBytes = 16 << 10
+	leastClaimBytes = 16 << 10 // some jobs, also over a connection of 100 kbit/s
 	mostClaimBytes  = broker.DefaultClaimBytes
 
 	quickClaim = serverCallTimeout / 8 // after a quicker answer, ask for twice the bytes

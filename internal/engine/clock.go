@@ -7,7 +7,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// serverCallTimeout bounds a call to the broker, beyond the wait of a claim.
+// serverCallTimeout bounds a call to the broker, beyond the wait of a claim. It is a third of the
+// default lease, so that a renewal that hangs can be repeated in time.
 const serverCallTimeout = 5 * time.Second
 
 // storeClock estimates the store's time, by which deadlines count.

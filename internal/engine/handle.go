@@ -13,9 +13,9 @@ import (
 // whole, because copies cost time. Jobs of a larger answer are copied in small groups, so
 // that a long run keeps the memory of few other jobs.
 const (
-	wholeAnswer = 512 << 10
-	keptBytes   = 32 << 10 // of a group
-	recordBytes = 600      // estimate for a job without its payload
+	wholeAnswer = 512 << 10 // half of the first claim's answer at most
+	keptBytes   = 32 << 10  // of a group
+	recordBytes = 600       // estimate for a job without its payload
 )
 
 // acceptLocked makes runs of the jobs that a claim of w returned. size is their payloads'

@@ -30,7 +30,7 @@ type Inline struct {
 }
 
 // inlineAttempts is how often a failed call is repeated. A server that was started
-// repeats it without end.
+// repeats it without end. A test should end.
 const inlineAttempts = 20
 
 // Inline makes a server that was not started run its jobs in Step. Concurrency is then

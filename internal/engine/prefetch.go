@@ -8,11 +8,11 @@ import (
 
 // A slot that waits for the answer to a claim is idle. So while handlers are about as
 // quick as a claim, some jobs are claimed before there is a slot for them. They wait for
-// running ones to end, so only as many are claimed as start within prefetchWork.
+// running ones to end, so only as many are claimed as start within prefetchWork: some round trips.
 const (
 	prefetchWork  = 20 * time.Millisecond
 	prefetchFloor = time.Millisecond      // handlers this quick count as quicker than a round trip
-	prefetchStale = 50 * time.Millisecond // jobs that have not started by then are released
+	prefetchStale = 50 * time.Millisecond // jobs that have not started by then, twice prefetchWork and more, are released
 
 	// prefetchLook is how often the loop looks for stale jobs. At most this much time
 	// counts between two looks: while the process was suspended, slots were taken, but

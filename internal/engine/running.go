@@ -8,7 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// keptLongest is how many of its running jobs a worker shows to operators.
+// keptLongest is how many of its running jobs a worker shows to operators: more than a screen has lines for,
+// and a few KB in each worker's record.
 const keptLongest = 32
 
 // longestLocked returns the jobs that w has run for at least atLeast, the longest first.

@@ -11,7 +11,7 @@ import (
 
 const (
 	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
-	reclaimMax     = 100
+	reclaimMax     = 100                    // jobs in a call, so that several servers share those of a dead one
 
 	// reclaimTTL is how long the servers with the same queues leave the search for jobs of dead
 	// servers to the one that began it. If that server dies meanwhile, the jobs come back that

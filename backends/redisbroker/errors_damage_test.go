@@ -51,7 +51,8 @@ func TestErrors_LongOnes(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	for i, j := range []broker.NewJob{deadOf("a", at(1), "busy"), deadOf("c", at(3), "busy"), deadOf("b", at(2), "busy"+strings.Repeat("x", 20_000))} {
+	long := "busy" + strings.Repeat("x", 20_000)
+	for i, j := range []broker.NewJob{deadOf("a", at(1), "busy"), deadOf("c", at(3), "busy"), deadOf("b", at(2), long)} {
 		enqueue(t, b, j)
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{Queue: "q"}); len(found) > 0 {
 			t.Errorf("after %d jobs: %+v", i+1, found)
@@ -60,7 +61,8 @@ func TestErrors_LongOnes(t *testing.T) {
 	if got, _ := listDead(t, b, broker.Query{ErrorText: "busy"}, 2); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("found %q", got)
 	}
-	r, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: "q", ID: "b", Epoch: broker.AnyEpoch}}})
+	refs := []broker.Ref{{Queue: "q", ID: "b", Epoch: broker.AnyEpoch}}
+	r, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: refs})
 	if err != nil || r[0].Err != nil {
 		t.Fatal(err, r)
 	}

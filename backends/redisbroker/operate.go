@@ -72,7 +72,8 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			return undecided(results, places, err)
 		}
 		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.queue(queue).channel()}}
-		var sent []int
+		var sent, again []int
+		before := make(map[string]bool) // holders of jobs that the call decides before
 		for _, at := range places {
 			r, j := &results[at], jobs[op.Refs[at].ID]
 			d, err := decide(op, j, op.Refs[at])
@@ -87,6 +88,9 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			if d.what != "" && err == nil {
 				s.args = append(s.args, j.ID, int(j.State), j.Epoch, j.index, d.what, d.rest, d.argument)
 				sent = append(sent, at)
+				before[broker.Behind(j.ID)] = true
+			} else if before[r.Holder] {
+				again = append(again, at) // what is sent may start it
 			}
 		}
 		if len(sent) == 0 {
@@ -95,7 +99,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 		if err := b.runOne(ctx, s); err != nil {
 			return undecided(results, sent, err)
 		}
-		places = places[:0]
+		places = again
 		for n, at := range sent {
 			if s.code != codeDone || len(s.reply) < 2*n+2 {
 				results[at].State, results[at].Err = broker.StateNone, broker.ErrNotFound // the queue is gone

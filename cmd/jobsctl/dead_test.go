@@ -172,7 +172,8 @@ func TestDLQ_ASearchShowsItsSizeAndWhatItFoundSoFar(t *testing.T) {
 			out: writerFunc(note), err: writerFunc(note), getenv: func(string) string { return "" },
 			home: func() (string, error) { return "", nil }, open: func(context.Context, string) (broker.Broker, error) { return slow, nil }})
 		text := strings.Join(lines, "")
-		for _, want := range []string{`^0 Looking through 12,000 dead jobs, the newest first.\n2 QUEUE `, `\n2 mail code 967\.\n2 mail code 1967\.`,
+		for _, want := range []string{
+			`^0 Looking through 12,000 dead jobs, the newest first.\n2 QUEUE `, `\n2 mail code 967\.\n2 mail code 1967\.`,
 			`\n3 mail code 5967\.`, `\n4 mail code 11967\.\n$`} {
 			if !regexp.MustCompile(want).MatchString(text) {
 				t.Errorf("what it says, behind the second in which it says it, does not match %s; exit %d\n%s", want, code, text)

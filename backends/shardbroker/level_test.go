@@ -76,6 +76,14 @@ func (f *filled) part(shard string) (part, depth int64) {
 	return f.of(&got.Queues[0].Policy), got.Queues[0].Counts[broker.StatePending]
 }
 
+// grow sends jobs to a shard until it has all that the others lend it.
+func (f *filled) grow(shard string) {
+	for range 12 {
+		f.send(shard, 400)
+		time.Sleep(lendOften)
+	}
+}
+
 // send sends jobs to a shard, or to the shards of their IDs, and returns how many were accepted. It fails if
 // the queue was full before: but of a limit of bytes one more job may come to each shard, and one may always
 // come to a shard that has none, since no part is less than one.
@@ -166,10 +174,7 @@ func TestLendLevel_AShardFillsWhatAnotherLeaves(t *testing.T) {
 
 func TestLendLevel_AnIdleShardGetsItsShareBackAsTheOtherDrains(t *testing.T) {
 	filling(t, 400, func(t *testing.T, f *filled) {
-		for range 12 {
-			f.send("a", 400)
-			time.Sleep(lendOften)
-		}
+		f.grow("a")
 		before, _ := f.part("b")
 		for want := before; want < 150; {
 			f.run(100, "a")
@@ -188,10 +193,7 @@ func TestLendLevel_AnIdleShardGetsItsShareBackAsTheOtherDrains(t *testing.T) {
 // The limit is lowered below what a shard has: no other shard accepts what the limit does not leave, also at once.
 func TestLendLevel_ALimitThatIsLoweredOrRaisedWhilePartsAreLentHolds(t *testing.T) {
 	filling(t, 400, func(t *testing.T, f *filled) {
-		for range 12 {
-			f.send("a", 400)
-			time.Sleep(lendOften)
-		}
+		f.grow("a")
 		f.set(100)
 		for range 5 {
 			f.send("b", 400)

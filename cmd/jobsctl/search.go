@@ -42,7 +42,7 @@ func (a *app) search(what string, f *filter) *search {
 		fmt.Fprintf(a.err, "Looking through %s%s %s jobs%s.\n", upTo, number(total), state, order)
 	}
 	if total == 0 { // the size is unknown
-		s.progress = progress{ProgressBar: progressbar.DefaultSilent(-1)}
+		s.progress = progress{ProgressBar: progressbar.DefaultSilent(1)} // one of unknown length would turn a spinner, which races
 		return s
 	}
 	s.progress = a.progress(what, total)

@@ -94,7 +94,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	s.clock.set(reply.Now, now)
 	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
 	full := len(reply.Jobs) >= call.req.Max || reply.More
-	f.exhausted = !full
+	f.exhausted = !full && !call.narrow
 	if s.limits.NoWait && reply.NextDue.After(reply.Now) { // due jobs that the claim did not return are held back, by a pause for example
 		f.dueAt(now.Add(reply.NextDue.Sub(reply.Now)))
 	}
@@ -107,7 +107,8 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	for i := range reply.Jobs {
 		f.gained[s.queueOf(reply.Jobs[i].Queue)]++
 	}
-	f.mix.served(call.req.Queues, call.first, f.gained, full)
+	f.mix.served(call.req.Queues, f.gained, full)
+	f.steps.answered(call, sent, now.Sub(sent), full)
 }
 
 // settleMeanwhile makes the settler send outcomes, because the claim under way takes

@@ -13,7 +13,7 @@ func TestServer_NothingIsPrefetchedFromAQueueWithALimit(t *testing.T) {
 	t.Parallel()
 	s, _ := still(t, newStore(), Options{Concurrency: 10, QueueConcurrency: map[string]int{testQueue: 50}})
 	s.fetcher.measure(800 * time.Microsecond)
-	call, ok := s.planClaimLocked()
+	call, ok := s.planClaimLocked(time.Now())
 	if !ok || call.req.Max <= 10 || len(call.req.Queues) != 1 || call.req.Queues[0].Max != 10 {
 		t.Errorf("with 10 free slots and quick handlers a claim of %d asks %+v, want 10 of the queue that has a limit", call.req.Max,
 			call.req.Queues)

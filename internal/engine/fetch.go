@@ -22,6 +22,7 @@ type fetcher struct {
 	poke  chan struct{} // wakes the loop
 	state fetchState
 	mix   *mix
+	steps steps
 	size  claimSize
 
 	exhausted bool          // the last claim returned all there was
@@ -67,6 +68,7 @@ func (f *fetcher) init(s *Server) {
 	f.poke = make(chan struct{}, 1)
 	f.size.init()
 	f.mix = newMix(s.names, s.opts.Queues, s.opts.StrictPriority)
+	f.steps.mix = f.mix
 	f.excluded, f.unwaited = make([]bool, n), make([]bool, n)
 	f.room, f.gained = make([]int, n), make([]int, n)
 }
@@ -86,7 +88,7 @@ func poke(c chan struct{}) {
 type claimCall struct {
 	worker  *worker
 	req     broker.ClaimRequest
-	first   int       // how many of its shares are by weight
+	narrow  bool      // it leaves out queues that seem empty
 	surplus int       // how many jobs it asks for beyond the free slots
 	ahead   bool      // the loop goes on while the call is under way
 	until   time.Time // without a claim: sleep until then, zero means until woken
@@ -160,7 +162,7 @@ func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 		if !f.due.IsZero() && !now.Before(f.due) {
 			f.due, f.exhausted = time.Time{}, false
 		}
-		call, ok := s.planClaimLocked()
+		call, ok := s.planClaimLocked(now)
 		if ok && (!f.exhausted || f.gave && !f.waiting && w.sendable()) {
 			f.state, f.began = fetchCalling, now
 			call.req.Settle = s.carryLocked(w)
@@ -189,7 +191,7 @@ func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 
 // planClaimLocked divides the jobs that a claim may ask for among the queues; ok is
 // false if there are none.
-func (s *Server) planClaimLocked() (call claimCall, ok bool) {
+func (s *Server) planClaimLocked(now time.Time) (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.wantLocked()
 	want = f.size.most(want)
@@ -209,7 +211,12 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 			f.giveUp() // the claim that waits does not ask for this queue's jobs
 		}
 	}
-	f.shares, call.first = f.mix.plan(f.shares[:0], want, f.room)
+	call.narrow = f.steps.narrow(f.room, now)
+	var first int
+	f.shares, first = f.mix.plan(f.shares[:0], want, f.room, f.steps.jobs(call.ahead))
+	if call.narrow {
+		f.shares = f.shares[:min(len(f.shares), 2*first)]
+	}
 	call.worker = s.worker
 	call.req = broker.ClaimRequest{Worker: s.worker.id, Queues: f.shares, Max: want, Bytes: f.size.bytes}
 	call.surplus = want - free

@@ -150,7 +150,7 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 				room[i] = min(1, max(0, limit-s.slots.held[i]))
 			}
 		}
-		shares, first := s.fetcher.mix.plan(nil, 1, room)
+		shares, _ := s.fetcher.mix.plan(nil, 1, room, 1)
 		full := s.slots.holding >= len(s.slots.running)
 		s.mu.Unlock()
 		if full || len(shares) == 0 {
@@ -170,7 +170,7 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 		for i := range reply.Jobs {
 			s.fetcher.gained[s.queueOf(reply.Jobs[i].Queue)]++
 		}
-		s.fetcher.mix.served(shares, first, s.fetcher.gained, len(reply.Jobs) > 0)
+		s.fetcher.mix.served(shares, s.fetcher.gained, len(reply.Jobs) > 0)
 		s.unlock()
 		if err == nil || len(reply.Jobs) > 0 {
 			return len(reply.Jobs) > 0, nil

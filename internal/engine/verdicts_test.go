@@ -67,7 +67,7 @@ func TestServer_ClaimsAskForNoMoreBytesThanTheWayCarries(t *testing.T) {
 	t.Parallel()
 	s, _ := still(t, newStore(), Options{})
 	s.fetcher.size.bytes = 12345
-	if call, _ := s.planClaimLocked(); call.req.Bytes != 12345 {
+	if call, _ := s.planClaimLocked(time.Now()); call.req.Bytes != 12345 {
 		t.Errorf("a claim asks for %d bytes, want 12345", call.req.Bytes)
 	}
 }
@@ -77,7 +77,7 @@ func TestServer_TwoClaimsUnderWayShareTheRoom(t *testing.T) {
 	s, _ := still(t, newStore(), Options{Concurrency: 8, Prefetch: 4})
 	f := &s.fetcher
 	f.gave, f.measured, f.took = true, true, time.Microsecond
-	call, ok := s.planClaimLocked()
+	call, ok := s.planClaimLocked(time.Now())
 	if !ok || !call.ahead || call.req.Max != 4 {
 		t.Errorf("where 12 jobs may be held and there are plenty, a claim asks for %d (ahead: %t), want a third", call.req.Max, call.ahead)
 	}

@@ -18,8 +18,11 @@ type mix struct {
 	weights []float64
 	strict  bool
 	pass    []float64
+	empty   []bool // queues that gave fewer jobs than they were last asked for
 
-	planned []int // by queue: jobs in the first shares of the current plan
+	planned []int  // by queue: jobs in the first shares of the current plan
+	left    []int  // by queue, while an answer is counted
+	lacked  []bool // queues that the current answer shows empty
 	next    []float64
 	order   []int
 	heap    queueHeap
@@ -27,7 +30,8 @@ type mix struct {
 
 func newMix(names []string, weights map[string]int, strict bool) *mix {
 	m := &mix{names: names, index: make(map[string]int, len(names)), strict: strict, weights: make([]float64, len(names)),
-		pass: make([]float64, len(names)), planned: make([]int, len(names)), next: make([]float64, len(names)), order: make([]int, len(names))}
+		pass: make([]float64, len(names)), empty: make([]bool, len(names)), planned: make([]int, len(names)),
+		left: make([]int, len(names)), lacked: make([]bool, len(names)), next: make([]float64, len(names)), order: make([]int, len(names))}
 	for i, name := range names {
 		m.index[name] = i
 		m.weights[i] = float64(weights[name])
@@ -36,9 +40,9 @@ func newMix(names []string, weights map[string]int, strict bool) *mix {
 }
 
 // plan appends to dst the shares of a claim of want jobs, at most room[i] of
-// each queue. The first shares are by weight. After them, the same queues come
+// each queue. The first shares are by weight, in steps of so many jobs. After them, the same queues come
 // again, for the jobs that empty queues leave: no claim needs a second round trip.
-func (m *mix) plan(dst []broker.Share, want int, room []int) (shares []broker.Share, first int) {
+func (m *mix) plan(dst []broker.Share, want int, room []int, step int) (shares []broker.Share, first int) {
 	if m.strict || len(m.names) == 1 {
 		for i, name := range m.names {
 			if n := min(want, room[i]); n > 0 {
@@ -50,10 +54,12 @@ func (m *mix) plan(dst []broker.Share, want int, room []int) (shares []broker.Sh
 	copy(m.next, m.pass)
 	clear(m.planned)
 	m.heap.fill(m.next, room)
-	for left := want; left > 0 && len(m.heap.queues) > 0; left-- {
+	for left := want; left > 0 && len(m.heap.queues) > 0; {
 		best := m.heap.queues[0]
-		m.planned[best]++
-		m.next[best] += 1 / m.weights[best]
+		n := min(step, left, room[best]-m.planned[best])
+		left -= n
+		m.planned[best] += n
+		m.next[best] += float64(n) / m.weights[best]
 		m.heap.again(m.next, m.planned[best] < room[best])
 	}
 	for _, i := range m.by(m.pass) {
@@ -80,37 +86,61 @@ func (m *mix) by(pass []float64) []int {
 }
 
 // served counts the jobs that a planned claim gave, by queue. full says that the
-// claim gave all that it was asked for. A queue that had fewer jobs than its first
-// share gets no advantage from that when it has jobs again.
-func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
+// claim gave all that it was asked for. A queue that had fewer jobs than it was asked
+// for gets no advantage from that when it has jobs again.
+func (m *mix) served(shares []broker.Share, got []int, full bool) {
 	if m.strict || len(m.names) == 1 {
 		return
 	}
+	m.note(shares, got, full)
 	if !full {
 		return // no queue lost a share to another one
 	}
 	level, lowest := math.Inf(1), math.Inf(1)
 	for i, n := range got {
 		m.pass[i] += float64(n) / m.weights[i]
-	}
-	clear(m.planned)
-	for at, share := range shares {
-		i := m.index[share.Queue]
-		if at < first {
-			m.planned[i] = share.Max
-		}
-		if got[i] >= m.planned[i] { // or it was asked for no first share
+		if !m.empty[i] {
 			level = min(level, m.pass[i])
 		}
 	}
 	for i := range m.pass {
-		if got[i] < m.planned[i] && !math.IsInf(level, 1) {
+		if m.lacked[i] && !math.IsInf(level, 1) {
 			m.pass[i] = max(m.pass[i], level)
 		}
 		lowest = min(lowest, m.pass[i])
 	}
 	for i := range m.pass { // keep the numbers small
 		m.pass[i] -= lowest
+	}
+}
+
+// note learns from an answer which queues are empty. A full answer says nothing about the last share that gave jobs, nor about those after it.
+func (m *mix) note(shares []broker.Share, got []int, full bool) {
+	reached := len(shares)
+	if full {
+		m.count(shares, got, func(at, given int) {
+			if given > 0 {
+				reached = at
+			}
+		})
+	}
+	clear(m.lacked)
+	m.count(shares, got, func(at, given int) {
+		if i := m.index[shares[at].Queue]; at <= reached {
+			m.lacked[i] = at < reached && given < shares[at].Max
+			m.empty[i] = m.lacked[i]
+		}
+	})
+}
+
+// count calls f for each share with how many jobs it gave.
+func (m *mix) count(shares []broker.Share, got []int, f func(at, given int)) {
+	copy(m.left, got)
+	for at, share := range shares {
+		i := m.index[share.Queue]
+		given := min(share.Max, m.left[i])
+		m.left[i] -= given
+		f(at, given)
 	}
 }
 

@@ -3,23 +3,22 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 )
 
 // takeFrom claims by a plan from queues that hold so many jobs each.
 func takeFrom(m *mix, left []int, want int, room []int) []int {
-	shares, first := m.plan(nil, want, room)
+	shares, _ := m.plan(nil, want, room, 1)
 	got := make([]int, len(left))
 	total := 0
 	for _, s := range shares {
-		i := slices.Index(m.names, s.Queue)
+		i := m.index[s.Queue]
 		n := min(s.Max, left[i], want-total)
 		got[i] += n
 		left[i] -= n
 		total += n
 	}
-	m.served(shares, first, got, total == want)
+	m.served(shares, got, total == want)
 	return got
 }
 
@@ -88,10 +87,29 @@ func TestWeights_AQueueThatWasEmptyCannotSaveUpTurns(t *testing.T) {
 	}
 }
 
+func TestWeights_AQueueAmongManyCannotSaveUpTurnsWhileItIsEmpty(t *testing.T) {
+	t.Parallel()
+	const queues = 1000
+	m, room := mixOf(queues)
+	left := make([]int, queues)
+	left[700] = 1e6
+	for range 2000 {
+		takeFrom(m, left, 10, room)
+	}
+	left[7] = 1e6 // of the same weight
+	sum := 0
+	for range 100 {
+		sum += takeFrom(m, left, 10, room)[7]
+	}
+	if sum < 450 || sum > 550 {
+		t.Errorf("of the first 1000 slots after its return it got %d, want half", sum)
+	}
+}
+
 func TestWeights_AQueueWithoutRoomIsNotAsked(t *testing.T) {
 	t.Parallel()
 	m := newMix([]string{"a", "b"}, map[string]int{"a": 6, "b": 1}, false)
-	shares, _ := m.plan(nil, 10, []int{2, 10})
+	shares, _ := m.plan(nil, 10, []int{2, 10}, 1)
 	asked := map[string]int{}
 	for _, s := range shares {
 		asked[s.Queue] += s.Max
@@ -99,12 +117,12 @@ func TestWeights_AQueueWithoutRoomIsNotAsked(t *testing.T) {
 	if asked["a"] != 2 || asked["b"] != 10 {
 		t.Errorf("asked %v; want 2 of a, and b for all", asked)
 	}
-	if shares, _ := m.plan(nil, 10, []int{0, 0}); len(shares) != 0 {
+	if shares, _ := m.plan(nil, 10, []int{0, 0}, 1); len(shares) != 0 {
 		t.Errorf("without any room it plans %v", shares)
 	}
 }
 
-func manyQueues(n int) (m *mix, room []int) {
+func mixOf(n int) (m *mix, room []int) {
 	names, weights := make([]string, n), map[string]int{}
 	for i := range names {
 		names[i] = fmt.Sprint("queue", i)
@@ -115,18 +133,18 @@ func manyQueues(n int) (m *mix, room []int) {
 
 // takeFromMany has each queue give its first share.
 func takeFromMany(m *mix, room []int, want int) {
-	shares, first := m.plan(nil, want, room)
+	shares, first := m.plan(nil, want, room, 1)
 	got := make([]int, len(m.names))
 	for _, s := range shares[:first] {
 		got[m.index[s.Queue]] = s.Max
 	}
-	m.served(shares, first, got, true)
+	m.served(shares, got, true)
 }
 
 func BenchmarkWeights(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			m, room := manyQueues(n)
+			m, room := mixOf(n)
 			for b.Loop() {
 				takeFromMany(m, room, 10)
 			}
@@ -138,7 +156,7 @@ func TestWeights_QueuesThatAreLevelAreTakenInTheirOrder(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
 	m := newMix(names, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, false)
-	shares, first := m.plan(nil, 3, unbounded(5))
+	shares, first := m.plan(nil, 3, unbounded(5), 1)
 	for i, s := range shares[:first] {
 		if s.Queue != names[i] || s.Max != 1 {
 			t.Errorf("of five queues of one weight three slots go to %v, want one to each of a, b and c", shares[:first])

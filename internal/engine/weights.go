@@ -114,7 +114,8 @@ func (m *mix) served(shares []broker.Share, got []int, full bool) {
 	}
 }
 
-// note learns from an answer which queues are empty. A full answer says nothing about the last share that gave jobs, nor about those after it.
+// note learns from an answer which queues are empty. A full answer says nothing about
+// the last share that gave jobs, nor about those after it.
 func (m *mix) note(shares []broker.Share, got []int, full bool) {
 	reached := len(shares)
 	if full {

@@ -9,12 +9,12 @@
 // everything or nothing of it.
 //
 //	            due                 claim               complete
-//	scheduled ───────▶ pending ──────────────▶ active ─────────────▶ completed
-//	                    ▲ ▲ ▲                   │ │ │
-//	            redrive │ │ │ release, crash    │ │ └─ cancel ─▶ cancelled
-//	dead ───────────────┘ │ └───────────────────┤ └─ die ──────▶ dead
-//	                  due │                     │
-//	                    retry ◀─────────────────┘ retry, snooze
+//	scheduled -------> pending --------------> active -------------> completed
+//	                    ^ ^ ^                   | | |
+//	            redrive | | | release, crash    | | +- cancel -> cancelled
+//	dead ---------------+ | +-------------------+ +- die ------> dead
+//	                  due |                     |
+//	                    retry <-----------------+ retry, snooze
 //
 // Cancelling a scheduled, pending, retry or waiting job makes it cancelled. Holding a scheduled, pending or retry job
 // makes it waiting; unholding restores its state. A job that runs after the holder of its unique key (§41) is waiting,

@@ -36,15 +36,16 @@ var leaseRules = []Rule{
 			w.retire()
 			c.deadForGood(w)
 		}},
-	{"Lease/FoundIsDeadForGood", "§6", "An ID whose leases ran out stays ended after a Reclaim, until Prune forgets it.", nil, func(c *check) {
-		c.add("a")
-		w, r := c.worker("w"), c.worker("r")
-		c.runOut(r)
-		c.same("reclaimed from a worker without jobs", len(r.reclaim(5)), 0)
-		c.deadForGood(w)
-		c.pass(365 * 24 * time.Hour)
-		c.deadForGood(w)
-	}},
+	{"Lease/FoundIsDeadForGood", "§6", "An ID whose leases ran out stays ended after a Reclaim, until Prune forgets it.", nil,
+		func(c *check) {
+			c.add("a")
+			w, r := c.worker("w"), c.worker("r")
+			c.runOut(r)
+			c.same("reclaimed from a worker without jobs", len(r.reclaim(5)), 0)
+			c.deadForGood(w)
+			c.pass(365 * 24 * time.Hour)
+			c.deadForGood(w)
+		}},
 	{"Lease/HoldsUntilItsTime", "§8", "Leases hold until exactly the time of the last Renew plus its Lease.",
 		nil, func(c *check) {
 			c.add("a")

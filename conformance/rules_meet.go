@@ -89,8 +89,8 @@ var meetRules = []Rule{
 		got := c.worker("w").take("a", "b", "c")
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
-	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and told the holder, if the holder is active, held, of another " +
-		"type, or gone before its window lapsed.", meets, func(c *check) {
+	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and told the holder, if the holder is active, held, of " +
+		"another type, or gone before its window lapsed.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
 		other := c.meeting("n", broker.ConflictReplace)

@@ -40,8 +40,9 @@ func newMix(names []string, weights map[string]int, strict bool) *mix {
 }
 
 // plan appends to dst the shares of a claim of want jobs, at most room[i] of
-// each queue. The first shares are by weight, in steps of so many jobs. After them, the same queues come
-// again, for the jobs that empty queues leave: no claim needs a second round trip.
+// each queue. The first shares are by weight, in steps of so many jobs. After them, the
+// same queues come again, for the jobs that empty queues leave: no claim needs a second
+// round trip.
 func (m *mix) plan(dst []broker.Share, want int, room []int, step int) (shares []broker.Share, first int) {
 	if m.strict || len(m.names) == 1 {
 		for i, name := range m.names {
@@ -117,31 +118,22 @@ func (m *mix) served(shares []broker.Share, got []int, full bool) {
 // note learns from an answer which queues are empty. A full answer says nothing about
 // the last share that gave jobs, nor about those after it.
 func (m *mix) note(shares []broker.Share, got []int, full bool) {
-	reached := len(shares)
-	if full {
-		m.count(shares, got, func(at, given int) {
-			if given > 0 {
-				reached = at
-			}
-		})
-	}
-	clear(m.lacked)
-	m.count(shares, got, func(at, given int) {
-		if i := m.index[shares[at].Queue]; at <= reached {
-			m.lacked[i] = at < reached && given < shares[at].Max
-			m.empty[i] = m.lacked[i]
-		}
-	})
-}
-
-// count calls f for each share with how many jobs it gave.
-func (m *mix) count(shares []broker.Share, got []int, f func(at, given int)) {
 	copy(m.left, got)
-	for at, share := range shares {
+	clear(m.lacked)
+	more := 0
+	for _, n := range got {
+		more += n
+	}
+	for _, share := range shares {
+		if full && more == 0 {
+			return
+		}
 		i := m.index[share.Queue]
 		given := min(share.Max, m.left[i])
 		m.left[i] -= given
-		f(at, given)
+		more -= given
+		m.lacked[i] = given < share.Max && (!full || more > 0)
+		m.empty[i] = m.lacked[i]
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -103,6 +104,27 @@ func TestWeights_AQueueAmongManyCannotSaveUpTurnsWhileItIsEmpty(t *testing.T) {
 	}
 	if sum < 450 || sum > 550 {
 		t.Errorf("of the first 1000 slots after its return it got %d, want half", sum)
+	}
+}
+
+func TestWeights_AFullAnswerSaysNothingAboutQueuesBehindItsLastJob(t *testing.T) {
+	t.Parallel()
+	m := newMix([]string{"a", "b", "c", "d"}, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}, false)
+	shares, _ := m.plan(nil, 4, unbounded(4), 1)
+	for _, step := range []struct {
+		got   []int
+		full  bool
+		empty []bool
+	}{
+		{[]int{0, 0, 0, 0}, true, []bool{false, false, false, false}}, // there is more, though it gave none
+		{[]int{0, 1, 0, 3}, true, []bool{true, true, true, false}},    // the second share of d was the last
+		{[]int{1, 1, 0, 0}, false, []bool{true, true, true, true}},
+		{[]int{4, 0, 0, 0}, true, []bool{false, true, true, true}}, // a gave both shares, b to d lacked their first
+	} {
+		m.served(shares, step.got, step.full)
+		if !slices.Equal(m.empty, step.empty) {
+			t.Errorf("after an answer of %v (full %t) empty are %v, want %v", step.got, step.full, m.empty, step.empty)
+		}
 	}
 }
 

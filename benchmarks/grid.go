@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"time"
 
@@ -10,12 +11,16 @@ import (
 	"github.com/seed81422ce9/jobs/benchmarks/system"
 )
 
-const (
-	gridJobs     = 2000 // in a drain
-	gridHandlers = 10   // in each worker
-	loneJobs     = 400  // enqueued one by one for idle workers; the first half makes each worker's connections ready
-	loneRate     = 40   // a second, so that a worker is idle again before the next job
-)
+// sizes are those of the fleets' measurements. The document has these defaults.
+var sizes = struct{ jobs, full, handlers, lone, rate int }{2000, 1000, 10, 400, 40}
+
+func sizeFlags() {
+	flag.IntVar(&sizes.jobs, "fleet-jobs", sizes.jobs, "fleets: jobs in a drain")
+	flag.IntVar(&sizes.full, "fleet-full", sizes.full, "fleets: in how many queues these are, at most")
+	flag.IntVar(&sizes.handlers, "fleet-handlers", sizes.handlers, "fleets: handlers in each worker")
+	flag.IntVar(&sizes.lone, "fleet-lone", sizes.lone, "fleets: jobs enqueued one by one; the first half makes connections ready")
+	flag.IntVar(&sizes.rate, "fleet-rate", sizes.rate, "fleets: how many of these a second, so few that workers are idle in between")
+}
 
 // grid returns the measurements on a store with workers that each serve all queues.
 func grid(store string) (list []*workload) {
@@ -26,7 +31,7 @@ func grid(store string) (list []*workload) {
 				names[i] = fmt.Sprintf("queue%d", i)
 				weights[names[i]] = 1
 			}
-			w := &workload{name: report.GridName(workers, queues), store: store, jobs: gridJobs, queues: weights, workers: workers,
+			w := &workload{name: report.GridName(workers, queues), store: store, jobs: sizes.jobs, queues: weights, workers: workers,
 				deep: true, long: true, about: fmt.Sprintf("%d workers, each serves %d queues", workers, queues),
 				skip: []string{"asynq-best", "river-best", "bare-redis", "bare-postgres"}, measure: fleet(names)}
 			for _, k := range system.Kinds {
@@ -46,26 +51,26 @@ func fleet(queues []string) func(*run) metrics {
 	return func(r *run) metrics {
 		span, m := r.span(5*time.Second), metrics{}
 		quiet, _ := r.usage(span / 5)
-		workers := r.spawn(task{Role: "work", Early: true, Latency: true, Jobs: loneJobs})
+		workers := r.spawn(task{Role: "work", Early: true, Latency: true, Jobs: sizes.lone})
 		// Wait until they have registered and claimed from all queues.
 		time.Sleep(2*time.Second + time.Duration(r.work.workers*len(queues))*100*time.Microsecond)
 		cpu, calls := r.usage(span)
 		m["idle: store ms/s"], m["idle: store calls/s"] = cpu-quiet, calls
 
-		producer := r.spawn(task{Role: "produce", Jobs: loneJobs, Rate: loneRate, Queues: queues})
+		producer := r.spawn(task{Role: "produce", Jobs: sizes.lone, Rate: float64(sizes.rate), Queues: queues})
 		r.check(workers.tell("begin"))
 		r.check(producer.tell("begin"))
-		time.Sleep(loneJobs / loneRate * time.Second / 2)
+		time.Sleep(time.Duration(sizes.lone) * time.Second / time.Duration(2*sizes.rate))
 		before, began := r.use(), time.Now()
 		r.result(producer)
 		time.Sleep(time.Second)
 		after, took := r.use(), time.Since(began).Seconds()
-		m["one job: store µs"] = ((after.CPU-before.CPU).Seconds()*1e6 - cpu*1e3*took) / (loneJobs / 2)
+		m["one job: store µs"] = ((after.CPU-before.CPU).Seconds()*1e6 - cpu*1e3*took) / float64(sizes.lone/2)
 		got := r.result(workers)
 		m["one job: p50 ms"], m["one job: p99 ms"] = got["p50 ms"], got["p99 ms"]
 
 		r.empty()
-		got = drain(task{Queues: queues}, task{})(r)
+		got = drain(task{Queues: queues[:min(sizes.full, len(queues))]}, task{})(r)
 		m["drain: jobs/s"], m["drain: store µs/job"] = got["jobs/s"], got["store µs/job"]
 		return m
 	}

@@ -54,6 +54,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "directory below which the servers keep their data (default: the system's for temporary files)")
 	flag.IntVar(&o.redisPort, "redis-port", 0, "port for the Redis server, 0 for a free one")
 	flag.IntVar(&o.postgresPort, "postgres-port", 0, "port for the Postgres server, 0 for a free one")
+	sizeFlags()
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -70,6 +71,9 @@ func benchmark(ctx context.Context, o options) error {
 	}
 	if o.rounds < 1 || o.longRounds < 1 || o.scale <= 0 || o.scale > 1 {
 		return errors.New("-rounds and -long-rounds must be 1 or more, -scale above 0 and at most 1")
+	}
+	if sizes.jobs < 1 || sizes.full < 1 || sizes.handlers < 1 || sizes.lone < 2 || sizes.rate < 1 {
+		return errors.New("the -fleet flags must be 1 or more, -fleet-lone 2 or more")
 	}
 	if !o.publish {
 		if err := measure(ctx, o); err != nil {

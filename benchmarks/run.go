@@ -63,7 +63,7 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 		r := &run{harness: h, work: w, kind: k, store: h.stores[w.store], jobs: w.size(k, h.scale)}
 		r.setup = system.Setup{URL: "memory://", Workload: w.name, Handlers: handlers, Queues: w.queues, Policy: w.policy}
 		if w.workers > 0 {
-			r.setup.Handlers = gridHandlers
+			r.setup.Handlers = sizes.handlers
 		}
 		if w.once != nil && w.store == "redis" {
 			// On one server, a system would reuse memory that another has freed, and their jobs would be mixed there.

@@ -59,7 +59,7 @@ func TestLendLevel_TheSumNeverExceedsTheLimit(t *testing.T) {
 				}
 				f.run(0) // this process lends from now on
 				time.Sleep(2 * (lendTTL + lendSeldom))
-				for range 4 {
+				for range 12 { // the parts approach their ends step by step
 					f.send("a", 100)
 					time.Sleep(3 * lendOften)
 					f.run(1000, "b")

@@ -17,7 +17,7 @@
 -- @include emptied
 -- @include head
 -- @include claimable
--- @include promote
+-- @include any_keyed
 -- @include big
 
 local VOIDS = 1000    -- void entries dropped in one call
@@ -183,31 +183,18 @@ end
 -- full reports whether the call is at a bound: of bytes, or of void entries dropped.
 local function full() return room <= 0 or dropped >= VOIDS end
 
--- unkeyed_left returns how many jobs without a key are pending.
-local function unkeyed_left(q, p)
-  local late = q.promoted and q.promoted[p]
-  return (q.drained[p] and 0 or redis.call('LLEN', q.ready[p])) + (late and #late.ids - late.taken or 0)
-end
-
--- pop_unkeyed removes the ready entries of up to n of them, and returns their IDs and epochs.
-local function pop_unkeyed(q, p, n)
-  local ids, epochs = {}, {}
-  while #ids < n and not q.drained[p] do
-    local most = n - #ids
-    local entries = redis.call('RPOP', q.ready[p], most) or {}
-    if #entries < most then q.drained[p] = true end
-    if #entries > 0 and q.void > q.dropped then entries = valid(q, p, entries) end
-    local of = epochs_of(entries) or {}
-    for i, id in ipairs(entries) do ids[#ids + 1], epochs[#ids + 1] = id, of[i] or false end
+-- more returns the functions for jobs that fall due and for jobs with a key. Most claims need none of them and do not
+-- make them, which would take a third of the time of a claim of one job.
+local made
+local function more()
+  if not made then
+    -- @include promote
+    -- @include turns
+    made = {promote = promote, put_back = put_back, take_turns = take_turns, unblock = unblock, in_rings = in_rings,
+      next_unblocked = next_unblocked}
   end
-  local late = q.promoted and q.promoted[p]
-  while #ids < n and late and late.taken < #late.ids do
-    late.taken = late.taken + 1
-    ids[#ids + 1], epochs[#ids + 1] = late.ids[late.taken], late.epochs[late.taken]
-  end
-  return ids, epochs
+  return made
 end
--- @include turns
 
 -- look_at_keys finds out whether jobs with a key are pending, and moves keys that may start one again
 -- back to the rings. Most queues have no such jobs, and only jobs of normal priority.
@@ -218,8 +205,8 @@ local function look_at_keys(q)
   q.keyed = any_keyed(q)
   if there % 4 == 0 then q.drained[1], q.drained[3], q.drained[4] = true, true, true end
   if not q.keyed then return end
-  q.unblocks = next_unblocked(q)
-  if recheck or q.unblocks and q.unblocks <= now then unblock(q, recheck) end
+  q.unblocks = more().next_unblocked(q)
+  if recheck or q.unblocks and q.unblocks <= now then more().unblock(q, recheck) end
 end
 
 -- serve leases the jobs of a share.
@@ -228,8 +215,8 @@ local function serve(q, most_of_share)
   if not claimable(q) then return jobs end
   local want = math.min(most - total, most_of_share, q.allowed - q.leased)
   if want > 0 and not full() then
-    if not q.promoted and any_due(q) then promote(q, want, math.max(#queues, tonumber(args.many))) end
-    take_next(q, want, jobs, q.keyed and take_turns or take_of, full)
+    if not q.promoted and any_due(q) then more().promote(q, want, math.max(#queues, tonumber(args.many))) end
+    take_next(q, want, jobs, q.keyed and more().take_turns or take_of, full)
   end
   return jobs
 end
@@ -254,9 +241,9 @@ local function token(q)
   local sooner = false
   if q.keyed == nil then q.keyed = any_keyed(q) end
   if q.keyed then
-    ready = ready + in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
+    ready = ready + more().in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
     local before = q.unblocks
-    q.unblocks = next_unblocked(q)
+    q.unblocks = more().next_unblocked(q)
     sooner = q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
   end
   local more = any_left(q, ready) and 1 or 0
@@ -286,7 +273,7 @@ local HINT, APART = 8000000, 37000 -- in µs
 
 -- close writes what the claim changed in a queue, and returns its part of the answer.
 local function close(i, q)
-  if q.promoted then put_back(q) end
+  if q.promoted then more().put_back(q) end
   if q.refused then
     if q.refused[1] == GONE then token(q) end -- this call may have taken the token of another claim
     return q.refused

@@ -1,3 +1,4 @@
+-- @include any_keyed
 -- @include ready_entry
 
 -- The ready entries of a key's pending jobs of a priority are pieces of text: entries in order, each
@@ -23,9 +24,6 @@ local function piece_of(q, field, span, number)
   if number == tonumber(span.head) then return span.piece end
   return redis.call('HGET', q.key_pieces, piece_field(field, number)) or ''
 end
-
--- any_keyed reports whether jobs with a key are pending. key_spans also has a guard.
-local function any_keyed(q) return redis.call('HLEN', q.key_spans) > 1 end
 
 -- pending_of returns the number of a key's pending jobs, by priority and in total.
 local function pending_of(q, key)

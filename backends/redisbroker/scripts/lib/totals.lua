@@ -1,12 +1,3 @@
--- count_end counts the end of a lease, by its outcome.
-local ENDS = {c = 'done', x = 'dropped', d = 'died'}
-local CHARGES = {f = {'failed'}, r = {'failed', 'retried'}, k = {'crashed'}, e = {'expired'}}
-local function count_end(counts, kind, charge)
-  local what = ENDS[kind]
-  if what then counts[what] = (counts[what] or 0) + 1 end
-  for _, name in ipairs(charge and CHARGES[charge] or {}) do counts[name] = (counts[name] or 0) + 1 end
-end
-
 -- count_spent adds up how long the items that ended a lease waited and ran. verdicts begins after the first
 -- skip items. The header of settle.lua describes spent.
 local function count_spent(counts, spent, skip, verdicts)

@@ -9,6 +9,31 @@ local LOOKS = 1000 -- keys looked at in one call beyond the jobs that it leases
 local MOVED = 500  -- keys that a claim moves back to the rings, of each kind, at most
 local looks = 0
 
+-- unkeyed_left returns how many jobs without a key are pending.
+local function unkeyed_left(q, p)
+  local late = q.promoted and q.promoted[p]
+  return (q.drained[p] and 0 or redis.call('LLEN', q.ready[p])) + (late and #late.ids - late.taken or 0)
+end
+
+-- pop_unkeyed removes the ready entries of up to n of them, and returns their IDs and epochs.
+local function pop_unkeyed(q, p, n)
+  local ids, epochs = {}, {}
+  while #ids < n and not q.drained[p] do
+    local most = n - #ids
+    local entries = redis.call('RPOP', q.ready[p], most) or {}
+    if #entries < most then q.drained[p] = true end
+    if #entries > 0 and q.void > q.dropped then entries = valid(q, p, entries) end
+    local of = epochs_of(entries) or {}
+    for i, id in ipairs(entries) do ids[#ids + 1], epochs[#ids + 1] = id, of[i] or false end
+  end
+  local late = q.promoted and q.promoted[p]
+  while #ids < n and late and late.taken < #late.ids do
+    late.taken = late.taken + 1
+    ids[#ids + 1], epochs[#ids + 1] = late.ids[late.taken], late.epochs[late.taken]
+  end
+  return ids, epochs
+end
+
 -- unblock moves keys back to the rings: those whose time has come and, if recheck is set, those that a
 -- change of the policy may have freed. Their next turn shows whether they may start a job.
 local function unblock(q, recheck)

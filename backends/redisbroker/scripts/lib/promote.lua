@@ -4,10 +4,9 @@
 
 local PROMOTED = 1000 -- how many more due jobs a call moves than it leases, in all queues together
 
--- overdue returns the first due entries of a set, up to a number, with their times.
-local function overdue(key, most)
-  return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
-end
+-- overdue returns the first due entries of a set, up to a number. timed does so with their times.
+local function overdue(key, most) return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most) end
+local function timed(key, most) return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES') end
 
 -- merged merges two lists of entries with times. It returns the first entries by time, and how many are from
 -- each list.
@@ -47,20 +46,26 @@ local function add_due_keyed(q, keyed)
   free_keys(q, freed_by)
 end
 
+-- first_due returns the first due entries of both sets together, in order, and how many of them are scheduled and
+-- how many are retry jobs. Mostly only one set has any, and then their times are not needed.
+local function first_due(q, most)
+  local z, y = due(q.scheduled), due(q.retry)
+  local of_z, of_y = z and z <= now and most or 0, y and y <= now and math.min(most, (retries(q))) or 0
+  if of_z > 0 and of_y > 0 then return merged(timed(q.scheduled, of_z), timed(q.retry, of_y), most) end
+  if of_y > 0 then
+    local all = overdue(q.retry, of_y)
+    return all, 0, #all
+  end
+  local all = of_z > 0 and overdue(q.scheduled, of_z) or {}
+  return all, #all, 0
+end
+
 -- promote makes due jobs pending, the earliest first, and removes them from the sets. Jobs with a key are
 -- added to the jobs of their key. Jobs without a key go to q.promoted, by priority: the claim leases them after
 -- the jobs of the ready lists, and put_back adds the rest to the lists. promote moves at most as many jobs as
 -- the share wants, plus the queue's part of PROMOTED, so that a call moves few more jobs than it leases.
 local function promote(q, want, queues)
-  local most = math.min(PROMOTED, want + math.ceil(PROMOTED / queues))
-  local z, y = due(q.scheduled), due(q.retry)
-  local zs, ys = {}, {}
-  if z and z <= now then zs = overdue(q.scheduled, most) end
-  if y and y <= now then
-    local allowed = math.min(most, (retries(q)))
-    if allowed > 0 then ys = overdue(q.retry, allowed) end
-  end
-  local all, of_z, of_y = merged(zs, ys, most)
+  local all, of_z, of_y = first_due(q, math.min(PROMOTED, want + math.ceil(PROMOTED / queues)))
   if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.scheduled, 0, of_z - 1) end
   if of_y > 0 then
     redis.call('ZREMRANGEBYRANK', q.retry, 0, of_y - 1)
@@ -73,15 +78,15 @@ local function promote(q, want, queues)
   for p = 1, 4 do q.promoted[p] = {ids = {}, epochs = {}, taken = 0} end
   local keyed = {}
   for _, e in ipairs(all) do
-    local p, epoch, id, key = string.sub(e, 1, 1), string.match(e, '^.(%d+)'), id_of_entry(e)
-    if key then
-      local n = #keyed
-      keyed[n + 1], keyed[n + 2], keyed[n + 3], keyed[n + 4] = key, p, epoch, id
+    local colon = find(e, ':', 3, true)
+    if find(e, '\n', colon, true) then
+      local n, id, key = #keyed, id_of_entry(e)
+      keyed[n + 1], keyed[n + 2], keyed[n + 3], keyed[n + 4] = key, sub(e, 1, 1), sub(e, 2, colon - 1), id
       q.keyed = true
     else
-      local late = q.promoted[tonumber(p)]
+      local late = q.promoted[byte(e) - 48] -- the first character is the priority
       local n = #late.ids + 1
-      late.ids[n], late.epochs[n] = id, epoch ~= '0' and epoch .. ':'
+      late.ids[n], late.epochs[n] = sub(e, colon + 1), byte(e, 2) ~= 48 and sub(e, 2, colon) -- 48: epoch 0
     end
   end
   add_due_keyed(q, keyed)

@@ -224,7 +224,10 @@ var raceRules = []Rule{
 				for k := range ids {
 					r, err := other.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: c.q,
 						ID: ids[(k+15)%n], Epoch: broker.AnyEpoch}}})
-					if err := errors.Join(err, r[0].Err); err != nil {
+					if err == nil {
+						err = r[0].Err
+					}
+					if err != nil {
 						return err
 					}
 					runtime.Gosched()

@@ -67,6 +67,14 @@ type entry struct {
 	deleted       bool
 }
 
+// mayEnd records that a call sent after a moment may have ended the job. The earliest such call counts, since
+// answers come in another order than the store acted: a record can be deleted before its worker hears that it ended.
+func (e *entry) mayEnd(before int64) {
+	if e.ending == 0 || before < e.ending {
+		e.ending = before
+	}
+}
+
 // turns is the number of times that each party acts.
 const turns = 40
 
@@ -194,8 +202,8 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, v := range verdicts {
-		if e := l.asked[v.ID]; errors.Is(v.Err, errUnsure) && e.ending == 0 {
-			e.ending = before
+		if errors.Is(v.Err, errUnsure) {
+			l.asked[v.ID].mayEnd(before)
 		}
 		if v.Err != nil {
 			continue
@@ -205,8 +213,8 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 				jobs[i].Epoch, l.newest[v.ID])
 		}
 		l.settled[fmt.Sprintf("%s at epoch %d", v.ID, jobs[i].Epoch)]++
-		if e := l.asked[v.ID]; v.State.Final() && e.ending == 0 {
-			e.ending = before
+		if v.State.Final() {
+			l.asked[v.ID].mayEnd(before)
 		}
 	}
 	return nil
@@ -237,8 +245,8 @@ func (l *ledger) decideAt(b broker.Broker, r *rand.Rand) error {
 		}
 		l.mu.Lock()
 		e := l.asked[id]
-		if e.ending == 0 && (kind == broker.OpDelete || kind == broker.OpCancel && results[0].State != broker.StateActive) {
-			e.ending = before
+		if kind == broker.OpDelete || kind == broker.OpCancel && results[0].State != broker.StateActive {
+			e.mayEnd(before)
 		}
 		e.deleted = e.deleted || kind == broker.OpDelete
 		if kind == broker.OpRedrive {

@@ -35,7 +35,8 @@ func stressLimits(c *check) {
 	for n, seed, end := 0, c.seed(), time.Now().Add(stressing); n < len(stresses) || time.Now().Before(end); n, seed = n+1, seed+1 {
 		c.seeded(seed)
 		c.q = fmt.Sprint("q", seed)
-		l := &limitLedger{check: c, most: stresses[n%len(stresses)], active: map[string]string{}, starts: map[string][]time.Time{}}
+		l := &limitLedger{check: c, most: stresses[n%len(stresses)], active: map[string]string{}, newest: map[string]int64{},
+			starts: map[string][]time.Time{}}
 		c.policy(broker.PolicyRequest{MaxActive: &l.most.active, KeyMaxActive: &l.most.keyActive, Rate: &l.most.rate,
 			KeyRate: &l.most.keyRate})
 		c.together(6, func(i int) error {
@@ -57,8 +58,8 @@ func stressLimits(c *check) {
 }
 
 // limitLedger records the answers that workers received. active has the keys of the jobs that are
-// certainly active. starts has when jobs started: of each key under "key " and its name, and of all jobs
-// under "all".
+// certainly active, and newest the epoch of each job's newest lease. starts has when jobs started: of each
+// key under "key " and its name, and of all jobs under "all".
 type limitLedger struct {
 	*check
 	most     stressed
@@ -66,6 +67,7 @@ type limitLedger struct {
 
 	mu     sync.Mutex
 	active map[string]string
+	newest map[string]int64
 	starts map[string][]time.Time
 }
 
@@ -183,7 +185,10 @@ func (l *limitLedger) certain(jobs []broker.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range jobs {
-		l.active[j.ID] = j.Key
+		if j.Epoch < l.newest[j.ID] {
+			continue // reclaimed before this answer was recorded, and perhaps ended
+		}
+		l.newest[j.ID], l.active[j.ID] = j.Epoch, j.Key
 	}
 	ofKey := map[string]int64{}
 	for _, key := range l.active {

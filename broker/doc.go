@@ -345,9 +345,10 @@
 // whatever way, makes the job pending at the back, or scheduled, raises its epoch, and gives it the key.
 //
 // At most one job waits behind another. A further job whose Conflict is not to refuse replaces the waiting one,
-// whatever the holder's state is, and ConflictDebounce moves its RunAt, in the same epoch. While a job waits, no TTL
-// counts, neither the holder's nor its own. A waiting job counts for MaxDepth, and a full queue refuses it. OpCancel
-// and OpDelete end it. OpHold, OpUnhold, and OpDelete with a Holder answer ErrWrongState and name its Holder.
+// whatever the holder's state is, and ConflictDebounce moves its RunAt, in the same epoch. Once a job has waited, no
+// TTL counts, neither its own nor the holder's, which keeps the key until it ends. A waiting job counts for MaxDepth,
+// and a full queue refuses it. OpCancel and OpDelete end it. OpHold, OpUnhold, and OpDelete with a Holder answer
+// ErrWrongState and name its Holder.
 //
 // # Totals
 //

@@ -7,6 +7,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// racers is the number of callers that compete in the Race rules, over three handles.
+// Time is virtual: calls are concurrent, and none of them waits.
+const racers = 8
+
 func (c *check) handles() [3]broker.Broker {
 	c.tb.Helper()
 	return [3]broker.Broker{c.b, c.open(), c.open()}

@@ -10,10 +10,6 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// racers is the number of callers that compete in these rules, over three handles.
-// Time is virtual: calls are concurrent, and none of them waits.
-const racers = 8
-
 var raceRules = []Rule{
 	{"Race/ClaimsGiveEachJobOnce", "§26", "However many workers claim at once, each job is given to one of them, and none is left.",
 		nil, func(c *check) {
@@ -224,11 +220,11 @@ var raceRules = []Rule{
 				for k := range ids {
 					r, err := other.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: c.q,
 						ID: ids[(k+15)%n], Epoch: broker.AnyEpoch}}})
-					if err == nil {
-						err = r[0].Err
-					}
 					if err != nil {
 						return err
+					}
+					if r[0].Err != nil {
+						return r[0].Err
 					}
 					runtime.Gosched()
 				}

@@ -273,6 +273,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00nobody") })},
 		{Name: "a unique key of nobody", Want: []string{"unique-key-of-missing-job nobody"},
 			Plant: p(func(p *planting) { p.do("hset", "u", "other", "00:nobody") })},
+		{Name: "a unique key whose value is malformed", Want: []string{"unique-key-of-missing-job key-odd"},
+			Plant: p(func(p *planting) { p.do("hset", "u", "key-odd", "nonsense") })},
 		{Name: "a unique key of a job that died", Want: []string{"unique-key-of-ended-job died-unique"},
 			Plant: p(func(p *planting) { p.do("hset", "u", "key-dead", "00:died-unique") })},
 		{Name: "a unique key of a job that started", Want: []string{"unique-key-of-ended-job started"},

@@ -35,7 +35,7 @@ local function examine_unique(key, held)
   end
   local function free_key()
     redis.call('HDEL', q.unique, key)
-    start_behind(q, key, id, next)
+    if next and next ~= '' then start_behind(q, key, id, next) end -- nil: the value is malformed
   end
   local body = id and body_of(id)
   if not body then

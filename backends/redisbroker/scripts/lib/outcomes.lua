@@ -6,13 +6,13 @@
 
 -- The part of settle.lua for jobs that need more than to be removed, and for queues with limits.
 
--- count_end counts the end of a lease, by its outcome.
+-- count_ends_of counts n ends of a lease with the same outcome.
 local ENDS = {c = 'done', x = 'dropped', d = 'died'}
 local CHARGES = {f = {'failed'}, r = {'failed', 'retried'}, k = {'crashed'}, e = {'expired'}}
-local function count_end(kind, charge)
-  local what = ENDS[kind]
-  if what then counts[what] = (counts[what] or 0) + 1 end
-  for _, name in ipairs(charge and CHARGES[charge] or {}) do counts[name] = (counts[name] or 0) + 1 end
+local function count_ends_of(n, kind, charge)
+  local function raise_by(name) counts[name] = (counts[name] or 0) + n end
+  if ENDS[kind] then raise_by(ENDS[kind]) end
+  for _, name in ipairs(charge and CHARGES[charge] or {}) do raise_by(name) end
 end
 
 local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
@@ -76,7 +76,7 @@ end
 -- settle_others moves the jobs that need more than to be removed to their new states.
 local NOTHING = {}
 local function settle_others()
-  local heads, stored, bytes, dues, earliest = {}, 0, 0, {}, nil
+  local heads, stored, bytes, dues, earliest, stopped = {}, 0, 0, {}, nil, 0 -- stopped: cancelled since an operator asked
   local back, front = {{}, {}, {}, {}}, {{}, {}, {}, {}}
   local keyed_back, keyed_front = {}, {}
 
@@ -109,7 +109,7 @@ local function settle_others()
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     local key = index[KEY]
     if key then end_lease(key, id) end
-    count_end(kind, kind == o.kind and o.charge)
+    if kind == o.kind then o.ends = (o.ends or 0) + 1 else stopped = stopped + 1 end
     if kind == 'c' or kind == 'x' then
       local before = #gone
       finish(q, id, index, head, o.keep, kind == 'c' and q.completed or q.cancelled, heads, gone)
@@ -132,6 +132,10 @@ local function settle_others()
     end
     verdicts[i - skip] = tostring(state)
   end
+  for _, o in pairs(outcomes) do
+    if o.ends then count_ends_of(o.ends, o.kind, o.charge) end
+  end
+  if stopped > 0 then count_ends_of(stopped, 'x') end
   if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
   if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
   release_slots(q)

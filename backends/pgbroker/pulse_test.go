@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -112,5 +114,38 @@ func TestRenew_TwoRegisterAtOnce(t *testing.T) {
 	}
 	if n := f.ask("select count(distinct pulse) from jobs.worker where id = 'twice'"); n != 1 {
 		t.Errorf("the queues of a worker follow %d pulses, want the same", n)
+	}
+}
+
+// A renewal by which the worker follows another pulse may commit while a Reclaim waits for the old one. Then the
+// worker is alive, as its renewal was told.
+func TestReclaim_LeavesAWorkerThatFollowsAnotherPulseMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := f.beside(2)
+	now := time.Now().Truncate(time.Microsecond)
+	for worker, lease := range map[string]time.Duration{"late": time.Minute, "reclaimer": time.Hour} {
+		_, err := f.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: []string{"a"}, Lease: lease, Register: true})
+		f.ok(err)
+	}
+	now = now.Add(2 * time.Minute)
+	tx := f.begin(pgx.TxOptions{})
+	_, err := tx.Exec(t.Context(), f.statement("renew_apart"), "late")
+	f.ok(err)
+	_, err = tx.Exec(t.Context(), f.statement("renew"), now.UnixMicro(), "late", []string{"a"}, time.Minute.Microseconds(), nil)
+	f.ok(err)
+	reclaimed := make(chan error)
+	go func() {
+		_, err := other.Reclaim(t.Context(), broker.ReclaimRequest{Now: now, Worker: "reclaimer", Queues: []string{"a"}, Max: 10})
+		reclaimed <- err
+	}()
+	f.awaitLockWait()
+	f.ok(tx.Commit(t.Context()))
+	f.ok(<-reclaimed)
+	if n := f.ask("select count(*) from jobs.worker where id = 'late' and ended_at is null"); n != 1 {
+		t.Errorf("the worker whose renewal was told that it is alive\ngot  ended by the Reclaim\nwant alive")
+	}
+	if n := f.ask("select count(*) from jobs.pulse p join jobs.worker w on w.pulse = p.num where w.id = 'late' and p.intact"); n != 1 {
+		t.Errorf("its new pulse\ngot  %d intact\nwant 1", n)
 	}
 }

@@ -22,11 +22,14 @@ with clock as materialized (
     select num, queue, pulse from jobs.worker
     where pulse = lapsed.num and ended_at is null and queue = any (array(select queue from caller))) w
 ), taken as materialized (
-  select num from jobs.worker where num = any (array(select num from silent)) and ended_at is null for update skip locked
+  -- A renewal that this call waited for may have given the worker another pulse.
+  select num, pulse from jobs.worker
+  where num = any (array(select num from silent)) and pulse = any (array(select pulse from silent)) and ended_at is null
+  for update skip locked
 ), ended as (
   update jobs.worker set ended_at = (select now from clock) where num = any (array(select num from taken))
 ), apart as (
-  update jobs.pulse set intact = false where num = any (array(select pulse from silent)) and intact
+  update jobs.pulse set intact = false where num = any (array(select pulse from taken)) and intact
 )
 select name, (select now from clock),
   exists (select from silent s where s.queue = c.queue and s.num <> all (array(select num from taken))) from caller c

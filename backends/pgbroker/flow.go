@@ -88,9 +88,13 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	if flow&flowLimits == 0 && len(c.shares) == 1 && c.b.flows.waits(share.Queue) {
 		steps = append(steps, c.b.step("flow_wait", nil, share.Queue))
 	}
+	var maker *int64
+	if len(c.shares) > 1 {
+		maker = new(lockNumber("keys", c.b.config.Schema))
+	}
 	return append(steps,
 		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
-			turns, max(callsLook, min(share.Max, c.limit)), s.look.floor),
+			turns, max(callsLook, min(share.Max, c.limit)), s.look.floor, maker),
 		take, c.flowLeft(i, flow, false))
 }
 

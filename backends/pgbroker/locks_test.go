@@ -2,6 +2,7 @@ package pgbroker_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,6 +70,39 @@ func TestLocks_AreTakenInOneOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Claims of several queues may make keys of these queues in opposite orders. Here each has made the key a in its first
+// queue, and waits in another one, when the key is called again.
+func TestLocks_ClaimsOfSeveralQueuesMakeKeys(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	all := []string{"one", "two", "three", "four"}
+	_, err := f.Renew(t.Context(), broker.RenewRequest{Worker: testWorker, Queues: all, Lease: time.Hour, Register: true})
+	f.ok(err)
+	store := func(call int, key string, queues ...string) {
+		for _, q := range queues {
+			f.store(f, aJob(fmt.Sprint("job", call, q), func(j *broker.NewJob) { j.Queue, j.Body.Key = q, key }))
+		}
+	}
+	store(1, "k", all...)
+	f.ok(f.claimFrom(all...)) // so that the process knows how claims serve them
+	store(2, "a", "one", "two")
+	store(3, "z", "three", "four")
+	tx := f.begin(pgx.TxOptions{})
+	_, err = tx.Exec(t.Context(), f.in("insert into jobs.key (queue, name) select id, 'z' from jobs.queue where name in ('three', 'four')"))
+	f.ok(err)
+	done := make(chan error, 2)
+	for i, queues := range [][]string{{"one", "three", "two"}, {"two", "four", "one"}} {
+		go func() { done <- f.claimFrom(queues...) }()
+		for f.lockWaits() <= int64(i) && len(done) == 0 {
+		}
+	}
+	store(4, "a", "one", "two")
+	f.ok(tx.Rollback(t.Context()))
+	for range 2 {
+		f.ok(<-done)
 	}
 }
 

@@ -5,7 +5,8 @@
 -- flow_take.sql reads the locked keys in a later snapshot, since what this snapshot shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
 --   to lock for their turn, @calls how many to look at, of each kind (twice as many calls
---   if ends of leases call as well), @floor of the calls
+--   if ends of leases call as well), @floor of the calls, @lock number of an advisory lock, to which that of the queue is added, for a
+--   claim of several queues|null
 -- Returns: one row: how many keys have their turn, how many others to look at, how many of these were skipped, nothing,
 --   nothing
 -- Called by: (*Broker).Claim
@@ -35,10 +36,14 @@ with share as materialized (
 ), fresh as materialized (
   -- In the order of their rows in call, and no more keys than may get a turn.
   select key from again where key not in (select name from known) order by n limit @calls
+), maker as materialized (
+  -- Claims of several queues insert keys in the queues' order in each claim, so two of them could deadlock. One at a time inserts keys
+  -- in a queue; another one skips the keys, as if they were locked.
+  select @lock::bigint is null or pg_try_advisory_xact_lock(@lock + (select queue from share)) as may
 ), made as (
   -- In the order of their names, so that claims which insert the same keys do not deadlock.
   insert into jobs.key (queue, name)
-  select (select queue from share), key from fresh order by key
+  select (select queue from share), key from fresh where (select may from maker) order by key
   on conflict do nothing returning name, ctid as place
 ), room as materialized (
   select case when most > 0 then @turns::int else 0 end as most, priority_round from share

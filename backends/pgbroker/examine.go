@@ -221,7 +221,7 @@ var differing = func() (names []string) {
 	for _, s := range counted {
 		names = append(names, s.String())
 	}
-	return append(names, broker.StateWaiting.String(), "suppressed", "bytes")
+	return append(names, "suppressed", "bytes")
 }()
 
 // difference says by how much the counts of a queue are too low.
@@ -245,11 +245,11 @@ func (e *examiner) recount(d *difference) []step {
 		wrong = wrong || n[i] != 0
 	}
 	var steps []step
-	if bytes := d.by[len(counted)+2]; wrong || bytes != 0 {
+	if bytes := d.by[len(counted)+1]; wrong || bytes != 0 {
 		steps = append(steps, e.count(d.number, n, bytes))
 	}
-	if waiting, suppressed := d.by[len(counted)], d.by[len(counted)+1]; waiting != 0 || suppressed != 0 {
-		steps = append(steps, e.b.step("examine_total", nil, d.number, waiting, suppressed))
+	if suppressed := d.by[len(counted)]; suppressed != 0 {
+		steps = append(steps, e.b.step("examine_suppressed", nil, d.number, suppressed))
 	}
 	return steps
 }

@@ -101,11 +101,7 @@ func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 	} else if to.Final() {
 		bytes -= f.size
 	}
-	steps := []step{s, e.count(f.number, n, bytes)}
-	if from == broker.StateWaiting {
-		steps = append(steps, e.b.step("examine_total", nil, f.number, -1, 0))
-	}
-	return steps
+	return []step{s, e.count(f.number, n, bytes)}
 }
 
 func (e *examiner) count(queue int64, n [len(counted)]int, bytes int64) step {
@@ -125,12 +121,13 @@ func (e *examiner) outlive(ctx context.Context, s session, f *jobFacts) error {
 		}
 	}
 	live := f.epoch >= ended
-	var pending, scheduled, active, retry, completed, cancelled, dead int
+	var pending, scheduled, active, retry, waiting, completed, cancelled, dead int
 	var bytes int64
-	err := s.run(ctx, e.b.step("examine_drop", one(&pending, &scheduled, &active, &retry, &completed, &cancelled, &dead, &bytes),
+	err := s.run(ctx, e.b.step("examine_drop", one(&pending, &scheduled, &active, &retry, &waiting, &completed, &cancelled, &dead, &bytes),
 		f.id, f.number, !live, live && f.deadEpoch != nil, live && f.historyEpoch != nil))
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, e.b.step("examine_count", nil, f.number, -pending, -scheduled, -active, -retry, -completed, -dead, -cancelled, -bytes))
+	return s.run(ctx, e.b.step("examine_count", nil, f.number, -pending, -scheduled, -active, -retry, -completed, -dead, -cancelled, -waiting,
+		-bytes))
 }

@@ -65,8 +65,14 @@ func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err 
 	return true, nil
 }
 
+// errUndone makes the transaction or savepoint of a meeting roll back. The decision stands.
+var errUndone = errors.New("nothing is to be stored")
+
 func (p *ownPort) meet(ctx context.Context, m *meeting) error {
 	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(false, 1)) })
+	if errors.Is(err, errUndone) {
+		return nil
+	}
 	if m.r.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
 		p.b.waker.wake(m.queue, false)
 	}
@@ -74,12 +80,26 @@ func (p *ownPort) meet(ctx context.Context, m *meeting) error {
 }
 
 func (p *txPort) meet(ctx context.Context, m *meeting) error {
-	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
+	err := p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
 		return nil, m.run(ctx, p.session, messageInTx(1), begin...)
 	})
+	if errors.Is(err, errUndone) {
+		return nil
+	}
+	return err
 }
 
+// run decides. Where nothing is stored it returns errUndone: the locks must not outlive the meeting, since the holder's
+// worker waits for them when it settles.
 func (m *meeting) run(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
+	err := m.decide(ctx, s, wake, begin...)
+	if err == nil && (m.again || m.r.Err != nil) {
+		return errUndone
+	}
+	return err
+}
+
+func (m *meeting) decide(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
 	key := m.job.Body.Unique.Key
 	steps := append(begin, m.b.step("settings", nil, nil, m.lockTimeout()),
 		m.b.step("meet_lock", each(func(r rows) error {
@@ -230,7 +250,16 @@ func (m *meeting) park(ctx context.Context, s session) error {
 		m.refuseFor(m.job.ID, broker.Duplicate(m.job.ID, m.job.ID))
 		return nil
 	}
+	var held int64
+	if err := s.run(ctx, m.b.step("meet_behind", one(&held), m.queue, m.job.ID, m.job.Body.Unique.Key, m.holder,
+		broker.Behind(m.holder))); err != nil {
+		return err
+	}
+	if held == 0 { // the key's time ended, and another job has it
+		m.again = true
+		return nil
+	}
 	m.accept(m.job, m.r)
 	m.met, m.r.State, m.r.Holder = true, broker.StateWaiting, m.holder
-	return s.run(ctx, m.b.step("meet_behind", nil, m.queue, m.job.ID, m.job.Body.Unique.Key, m.holder, broker.Behind(m.holder)))
+	return nil
 }

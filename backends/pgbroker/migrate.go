@@ -169,10 +169,13 @@ func (m *migrating) run(ctx context.Context) error {
 // attempt applies the missing migrations. It stops at an index that must be built outside
 // the transaction, and returns that migration.
 func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
-	err = m.lock(ctx, m.pool, func(tx pgx.Tx) error {
-		begin := fmt.Sprintf("create schema if not exists %q; ", m.schema) + inSchema(`create table if not exists jobs.migration (
-			number int primary key, name text not null, oldest int not null, applied_at timestamptz not null default now())`, m.schema)
-		if _, err := tx.Exec(ctx, begin); err != nil {
+	err = m.lock(ctx, m.pool, func(tx pgx.Tx) (err error) {
+		defer func() {
+			if err != nil && ctx.Err() != nil {
+				err = notSent(err) // the transaction was not committed
+			}
+		}()
+		if err := m.begin(ctx, tx); err != nil {
 			return err
 		}
 		missing, err := m.missing(ctx, tx)
@@ -189,6 +192,23 @@ func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
 		return err
 	})
 	return index, err
+}
+
+// begin creates the schema and the table of migrations, if they are missing. An existing schema is not named in a create
+// statement: that would need the privilege to create schemas.
+func (m *migrating) begin(ctx context.Context, tx pgx.Tx) error {
+	absent := false
+	err := tx.QueryRow(ctx, "select to_regnamespace($1) is null", pgx.QueryExecModeSimpleProtocol, fmt.Sprintf("%q", m.schema)).Scan(&absent)
+	if err != nil {
+		return err
+	}
+	create := inSchema(`create table if not exists jobs.migration (
+		number int primary key, name text not null, oldest int not null, applied_at timestamptz not null default now())`, m.schema)
+	if absent {
+		create = fmt.Sprintf("create schema if not exists %q; ", m.schema) + create
+	}
+	_, err = tx.Exec(ctx, create)
+	return err
 }
 
 // build builds an index without blocking writers. Meanwhile the transaction that keeps other

@@ -64,7 +64,7 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 
 // counted are the states whose jobs are counted, in the order of the columns.
 var counted = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
-	broker.StateCompleted, broker.StateDead, broker.StateCancelled}
+	broker.StateCompleted, broker.StateDead, broker.StateCancelled, broker.StateWaiting}
 
 // timed are the states whose oldest jobs are searched for by time, in the order of their
 // positions behind the lanes.
@@ -78,18 +78,17 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	var created []*int64
 	var oldest agesSeen
 	info := broker.QueueInfo{Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
-	layout, waiting := 0, int64(0)
+	layout := 0
 	columns := []any{&info.Name, &layout, &rules}
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
 	var folded, since []*int64 // nil or nulls for a queue without totals
-	columns = append(columns, &waiting, &info.Suppressed, &info.Bytes, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
+	columns = append(columns, &info.Suppressed, &info.Bytes, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
 	if err := r.Scan(columns...); err != nil {
 		return info, err
 	}
 	info.Totals = totalsOf(folded).Plus(totalsOf(since))
-	info.Counts[broker.StateWaiting] = waiting
 	if layout > knownLayout {
 		return info, broker.About(newerLayout(layout), "queues", info.Name, "")
 	}
@@ -116,7 +115,8 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	}
 	for i, s := range counted {
 		info.Counts[s] = counts[i]
-		oldest.missed = oldest.missed || s != broker.StateActive && counts[i] > 0 && info.Oldest[s].IsZero()
+		ages := s != broker.StateActive && s != broker.StateWaiting
+		oldest.missed = oldest.missed || ages && counts[i] > 0 && info.Oldest[s].IsZero()
 	}
 	oldest.queue = info.Name
 	l.seen = append(l.seen, oldest)

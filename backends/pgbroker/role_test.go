@@ -80,3 +80,26 @@ func TestPrune_RoleThatOwnsNothing(t *testing.T) {
 		t.Errorf("%d warnings for three turns, want one about partitions:\n%s", n, &log)
 	}
 }
+
+// The owner of a schema may migrate it, also without the privilege to create schemas.
+func TestMigrate_TheOwnerOfTheSchemaAlone(t *testing.T) {
+	t.Parallel()
+	url := testenv.Postgres(t)
+	direct := connect(t, url, 1)
+	role := createRole(t, direct)
+	name := "c_" + strings.ToLower(rand.Text())
+	if _, err := direct.Exec(t.Context(), "create schema "+name+" authorization "+role); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := direct.Exec(context.Background(), "drop schema "+name+" cascade"); err != nil {
+			t.Errorf("drop the schema: %v", err)
+		}
+	})
+	owner := connectIn(t, url, 1, "test", role)
+	for _, when := range []string{"an empty schema", "a complete schema"} {
+		if err := Migrate(t.Context(), owner, name); err != nil {
+			t.Errorf("Migrate of %s by its owner\ngot  %v\nwant no error", when, err)
+		}
+	}
+}

@@ -287,9 +287,8 @@ create table jobs.settled (
   primary key (worker, number)
 );
 
--- Counts by state: the total plus all deltas. Statements only insert deltas. Only
--- the counts of held jobs and of suppressed dead jobs are changed in the total,
--- since few of these change at a time.
+-- Counts by state: the total plus all deltas. Statements only insert deltas, so that no transaction keeps another one
+-- from counting. Only the count of suppressed dead jobs is changed in the total, since few of these change at a time.
 create table jobs.count_total (
   queue     int primary key,
   pending   bigint not null default 0,
@@ -330,7 +329,9 @@ create table jobs.count_delta (
   dead      int not null default 0,
   cancelled int not null default 0,
   bytes     bigint not null default 0,
-  -- In the columns of what has happened, null means 0, which takes no space. Claims are counted by the rows that raise active.
+  -- From here on null means 0, which takes no space.
+  waiting   int,
+  -- What has happened. Claims are counted by the rows that raise active.
   enqueued  int,
   done      int,
   failed    int,
@@ -390,8 +391,7 @@ begin
   if came = 1 and of_key is not null then
     insert into jobs.call (queue, key) values (old.queue, of_key);
   end if;
-  insert into jobs.count_delta (queue, pending, scheduled) values (old.queue, (came = 1)::int, (came = 2)::int);
-  update jobs.count_total set waiting = waiting - 1 where queue = old.queue;
+  insert into jobs.count_delta (queue, pending, scheduled, waiting) values (old.queue, (came = 1)::int, (came = 2)::int, -1);
   -- Wake one process, or all processes if no claim waits yet.
   perform pg_notify('jobs.' || coalesce(
     (select listener from jobs.waiter where queue = q.id and not pg_try_advisory_xact_lock_shared(1785684595, listener) limit 1),

@@ -5,12 +5,13 @@
 with taken as (
   delete from jobs.count_delta
   where ctid = any (array(select ctid from jobs.count_delta where n > @floor order by n limit @limit for update skip locked))
-  returning queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes,
+  returning queue, pending, scheduled, active, retry, completed, dead, cancelled, waiting, bytes,
     enqueued, done, failed, retried, died, crashed, dropped, expired, waits, waited, runs, ran
 ), folded as (
-  insert into jobs.count_total as t (queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes,
+  insert into jobs.count_total as t (queue, pending, scheduled, active, retry, completed, dead, cancelled, waiting, bytes,
     enqueued, claimed, done, failed, retried, died, crashed, dropped, expired, waits, waited, runs, ran)
-  select queue, sum(pending), sum(scheduled), sum(active), sum(retry), sum(completed), sum(dead), sum(cancelled), sum(bytes),
+  select queue, sum(pending), sum(scheduled), sum(active), sum(retry), sum(completed), sum(dead), sum(cancelled),
+         coalesce(sum(waiting), 0), sum(bytes),
          coalesce(sum(enqueued), 0), sum(greatest(active, 0)), coalesce(sum(done), 0), coalesce(sum(failed), 0), coalesce(sum(retried), 0),
          coalesce(sum(died), 0), coalesce(sum(crashed), 0), coalesce(sum(dropped), 0), coalesce(sum(expired), 0),
          coalesce(sum(waits), 0), least(coalesce(sum(waited), 0), 4e18), coalesce(sum(runs), 0), least(coalesce(sum(ran), 0), 4e18)
@@ -18,7 +19,7 @@ with taken as (
   on conflict (queue) do update set
     pending = t.pending + excluded.pending, scheduled = t.scheduled + excluded.scheduled, active = t.active + excluded.active,
     retry = t.retry + excluded.retry, completed = t.completed + excluded.completed, dead = t.dead + excluded.dead,
-    cancelled = t.cancelled + excluded.cancelled, bytes = t.bytes + excluded.bytes,
+    cancelled = t.cancelled + excluded.cancelled, waiting = t.waiting + excluded.waiting, bytes = t.bytes + excluded.bytes,
     enqueued = t.enqueued + excluded.enqueued, claimed = t.claimed + excluded.claimed, done = t.done + excluded.done,
     failed = t.failed + excluded.failed, retried = t.retried + excluded.retried, died = t.died + excluded.died,
     crashed = t.crashed + excluded.crashed, dropped = t.dropped + excluded.dropped, expired = t.expired + excluded.expired,

@@ -7,10 +7,9 @@ with place as materialized (
   select id, name from jobs.queue where layout <= 1 and (@queue::text is null or name = @queue)
 ), counted as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
-         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled,
-         sum(bytes) as bytes
-  from (select queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes from jobs.count_total
-        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes from jobs.count_delta
+         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled, sum(waiting) as waiting, sum(bytes) as bytes
+  from (select queue, pending, scheduled, active, retry, completed, dead, cancelled, waiting, bytes from jobs.count_total
+        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled, waiting, bytes from jobs.count_delta
         where n > @floor) c
   group by queue
 ), there as materialized (
@@ -29,8 +28,7 @@ select p.id, p.name,
        (coalesce((select sum(n) from there where queue = p.id and state = 5), 0) - coalesce(c.completed, 0))::bigint,
        (coalesce((select sum(n) from there where queue = p.id and state = 6), 0) - coalesce(c.dead, 0))::bigint,
        (coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0))::bigint,
-       (coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
-         - coalesce((select waiting from jobs.count_total where queue = p.id), 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 8), 0) - coalesce(c.waiting, 0))::bigint,
        ((select count(*) from jobs.dead where queue = p.id and suppressed)
          - coalesce((select suppressed from jobs.count_total where queue = p.id), 0))::bigint,
        (coalesce((select sum(bytes) from there where queue = p.id and state <> 3), 0) - coalesce(c.bytes, 0))::bigint

@@ -1,6 +1,6 @@
 -- meet_behind.sql: make a job that enqueue.sql has just stored wait behind the holder of its unique key.
 -- Params: @queue, @id, @key, @before the holder, locked, @holder what the job records of it
--- Returns: nothing
+-- Returns: one row: 1, or 0 if that job does not hold the key any more, and then the transaction must be undone
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
 with place as materialized (
   select id from jobs.queue where name = @queue
@@ -11,9 +11,9 @@ with place as materialized (
   where queue = (select id from place) and id = @id
 ), kept as (
   update jobs.unique_key set next = @id, until = null where queue = (select id from place) and key = @key and job = @before::text
+  returning 1
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled)
-  select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2) from was
+  insert into jobs.count_delta (queue, pending, scheduled, waiting)
+  select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), count(*) from was
 )
-insert into jobs.count_total as t (queue, waiting) select (select id from place), count(*) from was
-on conflict (queue) do update set waiting = t.waiting + excluded.waiting
+select count(*) from kept

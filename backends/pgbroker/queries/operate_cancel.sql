@@ -6,13 +6,11 @@ with place as materialized (
   select id from jobs.queue where name = @queue
 ), was as materialized (
   select state, octet_length(body) as size from jobs.job where queue = (select id from place) and id = any (@ids::text[])
-), waited as (
-  update jobs.count_total set waiting = waiting - (select count(*) from was where state = 8)
-  where queue = (select id from place) and exists (select from was where state = 8)
 ), ended as (
   update jobs.job set state = 7, epoch = coalesce(epoch, 0) + 1 where queue = (select id from place) and id = any (@ids::text[])
 )
-insert into jobs.count_delta (queue, pending, scheduled, retry, bytes, dropped)
+insert into jobs.count_delta (queue, pending, scheduled, retry, waiting, bytes, dropped)
 select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),
+       nullif(-count(*) filter (where state = 8), 0),
        -coalesce(sum(size), 0), count(*)
 from was

@@ -29,13 +29,13 @@ with clock as materialized (
   -- Call the keys of deleted heads, since the heads no longer keep them back.
   insert into jobs.call (queue, key)
   select place.id, h.key from place, (select key from live where head is not null union select key from died where head is not null) h
-), waited as (
-  update jobs.count_total set waiting = waiting - (select count(*) from gone where state = 8),
-    suppressed = suppressed - (select count(*) from died where suppressed)
-  where queue = (select id from place) and (exists (select from gone where state = 8) or exists (select from died where suppressed))
+), shown as (
+  update jobs.count_total set suppressed = suppressed - (select count(*) from died where suppressed)
+  where queue = (select id from place) and exists (select from died where suppressed)
 )
-insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled, bytes)
+insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled, waiting, bytes)
 select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),
        -count(*) filter (where state = 5), -count(*) filter (where state = 6), -count(*) filter (where state = 7),
+       nullif(-count(*) filter (where state = 8), 0),
        -coalesce((select sum(size) from live), 0)
 from place, gone group by place.id

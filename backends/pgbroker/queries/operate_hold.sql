@@ -9,10 +9,8 @@ with place as materialized (
 ), held as (
   update jobs.job set state = 8, held = state::text || ':' || @holder::text, run_at = coalesce(run_at, 0), epoch = coalesce(epoch, 0) + 1
   where queue = (select id from place) and id = any (@ids::text[])
-), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled, retry)
-  select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4)
-  from was
 )
-insert into jobs.count_total as t (queue, waiting) select (select id from place), count(*) from was
-on conflict (queue) do update set waiting = t.waiting + excluded.waiting
+insert into jobs.count_delta (queue, pending, scheduled, retry, waiting)
+select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),
+       count(*)
+from was

@@ -20,10 +20,9 @@ with place as materialized (
   insert into jobs.call (queue, key)
   select place.id, b.key from place, (select distinct key from back where state = 1 and key is not null) b
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled, retry)
-  select (select id from place), count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 4)
+  insert into jobs.count_delta (queue, pending, scheduled, retry, waiting)
+  select (select id from place), count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 4),
+         -count(*)
   from back
-), total as (
-  update jobs.count_total set waiting = waiting - (select count(*) from back) where queue = (select id from place)
 )
 select array(select id from back), array(select state from back), ({{notified}})

@@ -41,7 +41,7 @@ with clock as materialized (
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key, j.lane,
-    j.retention, j.head, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
+    j.shuts, j.retention, j.head, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
     n.charge, n.waited, n.ran,
     case when n.state = 6 or coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), turn as materialized (
@@ -63,7 +63,7 @@ with clock as materialized (
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   -- A job that was asked to cancel is charged nothing.
-  returning n.ord, n.id, j.state, j.key, octet_length(j.body) as size, case when j.state = 7 then 0 else n.charge end as charge, n.waited,
+  returning n.ord, n.id, j.state, j.key, j.shuts, octet_length(j.body) as size, case when j.state = 7 then 0 else n.charge end as charge, n.waited,
     n.ran
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
@@ -96,11 +96,13 @@ with clock as materialized (
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), done as materialized (
-  select ord, id, state, 0::bigint as keep, key, charge, waited, ran from back
-  union all select ord, id, state, keep, key, charge, waited, ran from ended
+  select ord, id, state, 0::bigint as keep, key, shuts, charge, waited, ran from back
+  union all select ord, id, state, keep, key, shuts, charge, waited, ran from ended
 ), called as (
   insert into jobs.call (queue, key)
-  select distinct place.id, d.key from place, done d where d.key is not null and (d.state = 1 or place.opens % 2 = 1 and d.state <> 3)
+  -- A limit may be newer than what this statement sees of the queue. Then a claim has marked the job.
+  select distinct place.id, d.key from place, done d
+  where d.key is not null and (d.state = 1 or (place.opens % 2 = 1 or d.shuts) and d.state <> 3)
 ), counted as (
   insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled, bytes, done, failed, retried, died, crashed,
     dropped, expired, waits, waited, runs, ran)
@@ -133,6 +135,6 @@ select greatest(place.watched_until, place.polled_until) > clock.real, (select n
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= @number) and not exists (select
          from noted),
-       place.opens > 0, set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
+       place.opens > 0 or exists (select from done where shuts), set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
          || case when @self::int is not null then coalesce(({{notified}}), '') else '' end
 from clock, place

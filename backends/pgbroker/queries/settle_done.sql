@@ -50,7 +50,7 @@ with place as materialized (
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), called as (
   insert into jobs.call (queue, key)
-  select distinct p.id, e.key from place p, ended e where p.opens % 2 = 1 and e.key is not null and e.shuts
+  select distinct p.id, e.key from place p, ended e where e.key is not null and e.shuts
 ), counted as (
   insert into jobs.count_delta (queue, active, completed, cancelled, done, dropped, waits, waited, runs, ran)
   select (select id from place), -e.n, e.completed, e.cancelled, e.done, nullif(e.dropped, 0), nullif(t.times[1], 0),
@@ -76,5 +76,6 @@ with place as materialized (
   returning 1
 )
 select p.watched, h.number, h.verdicts, (select array_agg((ord * 16 + state)::int) from ended),
-       coalesce(h.numbered and (h.number is null or h.number < @number), false) and not exists (select from noted), p.opens > 0
+       coalesce(h.numbered and (h.number is null or h.number < @number), false) and not exists (select from noted),
+       p.opens > 0 or exists (select from ended where shuts)
 from place p left join holder h on true

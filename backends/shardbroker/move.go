@@ -45,8 +45,8 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 }
 
 // follow stores a job whose shard changed: in the old shard while that one has jobs of the
-// same key, otherwise in the new shard. Meanwhile a probe in the old shard holds the job's ID
-// and unique key.
+// same key, or a holder of the unique key that the job may replace or wait for, otherwise in the
+// new shard. Meanwhile a probe in the old shard holds the job's ID and unique key.
 func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
 	refused := func(err error) broker.Receipt {
 		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
@@ -61,22 +61,29 @@ func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Ti
 	of := b.routes.of(label(j.ID, &j.Body))
 	home, former := of[0], of[1]
 	m := &mover{b: b, sent: sent, former: former, job: j}
-	if j.Body.Key != "" && !b.limits.NoFlow {
+	keyed := j.Body.Key != "" && !b.limits.NoFlow
+	if keyed || j.TakesKey() {
 		unlock, err := m.lock(ctx)
 		if err != nil {
 			return refused(err)
 		}
 		defer unlock()
+	}
+	if keyed {
 		if busy, err := m.busy(ctx); err != nil {
 			return refused(err)
 		} else if busy {
 			return m.store(ctx, former, *j)
 		}
 	}
-	if r := m.probe(ctx); r.Err != nil {
+	r := m.probe(ctx)
+	switch {
+	case errors.Is(r.Err, broker.ErrDuplicate) && j.Meets() && !keyed: // a keyed job would leave the order of its key
+		return m.store(ctx, former, *j)
+	case r.Err != nil:
 		return r
 	}
-	r := m.store(ctx, home, *j)
+	r = m.store(ctx, home, *j)
 	refs := []broker.Ref{{Queue: j.Queue, ID: j.ID, Epoch: broker.AnyEpoch}}
 	_, _ = former.Broker.Operate(context.WithoutCancel(ctx), broker.Operation{Now: sent, Kind: broker.OpDelete, Refs: refs})
 	return r
@@ -98,8 +105,8 @@ func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Rec
 	return got[0]
 }
 
-// lock takes a mark in the old shard, so that no other process adds jobs of the key there
-// between busy and the enqueue of the new job.
+// lock takes a mark in the old shard, so that no other process adds jobs of the key, or of the
+// unique key, between busy or probe and the enqueue of the new job.
 func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
 	mark := func(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 		got, err := m.former.Broker.Mark(ctx, req)
@@ -150,7 +157,7 @@ func (m *mover) busy(ctx context.Context) (bool, error) {
 
 // probe stores a probe with the ID and the unique key of the job in the old shard. It is
 // never due, and leaves no remembered ID when it is deleted. The receipt has the error of a
-// duplicate or of the store, if any.
+// duplicate or of the store, if any; the holder of a duplicate is no probe.
 func (m *mover) probe(ctx context.Context) broker.Receipt {
 	b := &m.job.Body
 	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,

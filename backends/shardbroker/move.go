@@ -18,10 +18,10 @@ const quietTime = 10 * time.Second
 // A probe is a job that holds an ID and a unique key in the old shard while the job
 // itself is stored in the new one.
 const (
-	probeType = "shard-move"
-	probeKey  = broker.ReservedPrefix + probeType // a key of its own, so that a probe does not make the key of the job look busy
-	probeTime = time.Minute                       // then the probe of a process that died frees its unique key, and Prune deletes it
-	probeStep = 20 * time.Millisecond
+	probeType  = "shard-move"
+	probeDelay = broker.MaxDelay / 2
+	probeTime  = time.Minute // then the probe of a process that died frees its unique key, and Prune deletes it
+	probeStep  = 20 * time.Millisecond
 )
 
 // target returns the shard for a new job. It reports careful instead if follow has to decide:
@@ -160,8 +160,11 @@ func (m *mover) busy(ctx context.Context) (bool, error) {
 // duplicate or of the store, if any; the holder of a duplicate is no probe.
 func (m *mover) probe(ctx context.Context) broker.Receipt {
 	b := &m.job.Body
-	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,
-		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal, Key: probeKey}}
+	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: probeDelay,
+		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal}}
+	if b.Key != "" { // an ordered queue needs one; not that of the job, which would look busy, nor one for all, which would have a depth
+		probe.Body.Key = fmt.Sprintf("%s%s %016x", broker.ReservedPrefix, probeType, hash(m.job.ID))
+	}
 	if b.Unique.Key != "" && m.job.TakesKey() {
 		probe.Body.Unique = broker.Unique{Key: b.Unique.Key, TTL: probeTime}
 	}
@@ -190,13 +193,18 @@ func (m *mover) probe(ctx context.Context) broker.Receipt {
 // pruneProbes deletes the probes of processes that died.
 func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error {
 	var errs []error
+	now := req.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
 	for _, s := range b.routes.former {
 		for _, queue := range req.Queues {
-			q := broker.Query{Now: req.Now, Queue: queue, Key: probeKey, NoPayload: true}
+			q := broker.Query{Now: req.Now, Queue: queue, State: broker.StateScheduled, After: now.Add(probeDelay - planTime),
+				Type: probeType, NoPayload: true, Limit: 1000} // the oldest come first, and few other jobs are due so late
 			page, err := s.Broker.Find(ctx, q)
 			op := broker.Operation{Now: req.Now, Kind: broker.OpDelete}
 			for i := range page.Jobs {
-				if j := &page.Jobs[i]; j.Type == probeType && page.Now.Sub(j.CreatedAt) > probeTime {
+				if j := &page.Jobs[i]; page.Now.Sub(j.CreatedAt) > probeTime {
 					op.Refs = append(op.Refs, j.Ref())
 				}
 			}

@@ -2,7 +2,6 @@ package shardbroker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -63,11 +62,11 @@ func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Ti
 	m := &mover{b: b, sent: sent, former: former, job: j}
 	keyed := j.Body.Key != "" && !b.limits.NoFlow
 	if keyed || j.TakesKey() {
-		unlock, err := m.lock(ctx)
+		lock, err := m.lock(ctx)
 		if err != nil {
 			return refused(err)
 		}
-		defer unlock()
+		defer lock.drop(ctx)
 	}
 	if keyed {
 		if busy, err := m.busy(ctx); err != nil {
@@ -107,32 +106,12 @@ func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Rec
 
 // lock takes a mark in the old shard, so that no other process adds jobs of the key, or of the
 // unique key, between busy or probe and the enqueue of the new job.
-func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
+func (m *mover) lock(ctx context.Context) (*lock, error) {
 	mark := func(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 		got, err := m.former.Broker.Mark(ctx, req)
 		return got, m.former.note(ctx, err)
 	}
 	return m.b.lock(ctx, mark, fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), m.sent)
-}
-
-// lock waits for a mark and takes it, for at most quietTime. Each call uses its own owner,
-// so that calls of one process exclude each other too.
-func (b *Broker) lock(ctx context.Context, mark func(context.Context, broker.MarkRequest) (broker.Marked, error), name string,
-	now time.Time) (unlock func(), err error) {
-	req := broker.MarkRequest{Now: now, Name: name, Action: broker.MarkTake, Owner: rand.Text(), TTL: quietTime}
-	for {
-		got, err := mark(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		if got.Held {
-			req.Action, req.Fence = broker.MarkDrop, got.Fence
-			return func() { _, _ = mark(context.WithoutCancel(ctx), req) }, nil
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
 }
 
 func pause(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 // Each shard then has its part of the limits. A mark lets only one process at a time do it.
 // It lowers the parts of the old shards before it gives the new shards theirs, so that the
 // limit is never exceeded. If a process dies in between, the next one continues from the
-// plan that it stored.
+// plan that it stored, with what Policy changed since.
 func (b *Broker) align(ctx context.Context, queues []string) error {
 	if b.routes.former == nil {
 		return nil
@@ -27,20 +27,12 @@ func (b *Broker) align(ctx context.Context, queues []string) error {
 }
 
 func (b *Broker) alignQueue(ctx context.Context, queue string) error {
-	plan := broker.MarkRequest{Name: fmt.Sprintf("shard plan %016x %d", hash(queue), b.routes.at.UnixMicro())}
-	got, err := b.Mark(ctx, plan)
-	if err != nil || string(got.Value) == planDone {
+	plan, lock, err := b.openPlan(ctx, queue)
+	if lock == nil || err != nil {
 		return err
 	}
-	unlock, err := b.lock(ctx, b.Mark, fmt.Sprintf("shard align %016x", hash(queue)), time.Time{})
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if got, err = b.Mark(ctx, plan); err != nil || string(got.Value) == planDone {
-		return err
-	}
-	if err := b.alignKeys(ctx, queue); err != nil {
+	defer lock.drop(ctx)
+	if err := b.alignKeys(ctx, queue, lock); err != nil {
 		return err
 	}
 	var parts []broker.Policy
@@ -56,8 +48,7 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 	if err := b.asSet(ctx, queue, &all); err != nil {
 		return err
 	}
-	plan, all, err = b.plan(ctx, plan, all)
-	if err != nil {
+	if all, err = b.plan(ctx, &plan, all); err != nil {
 		return err
 	}
 	wanted := broker.PolicyFrom(queue, "", broker.Policy{}, all)
@@ -83,9 +74,7 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 			return err
 		}
 	}
-	plan.Action, plan.Value = broker.MarkSet, []byte(planDone)
-	_, err = b.Mark(ctx, plan)
-	return err
+	return b.setPlan(ctx, plan, []byte(planDone))
 }
 
 const (
@@ -93,23 +82,70 @@ const (
 	planTime = 30 * 24 * time.Hour // a change of shards is over by then
 )
 
+// openPlan returns the plan of a queue and, unless it is done, a lock under which one call at a
+// time aligns the queue or changes its policies. Value has what another process planned, if anything.
+func (b *Broker) openPlan(ctx context.Context, queue string) (plan broker.MarkRequest, lock *lock, err error) {
+	plan = broker.MarkRequest{Name: fmt.Sprintf("shard plan %016x %d", hash(queue), b.routes.at.UnixMicro()), Owner: "plan", TTL: planTime}
+	got, err := b.Mark(ctx, plan)
+	if err != nil || string(got.Value) == planDone {
+		return plan, nil, err
+	}
+	if lock, err = b.lock(ctx, b.Mark, fmt.Sprintf("shard align %016x", hash(queue)), time.Time{}); err != nil {
+		return plan, nil, err
+	}
+	if got, err = b.Mark(ctx, plan); err != nil || string(got.Value) == planDone {
+		lock.drop(ctx)
+		return plan, nil, err
+	}
+	plan.Value = got.Value
+	return plan, lock, nil
+}
+
 // plan stores the policy of the whole queue before its parts change. If an earlier process
 // stored it, plan returns that policy, since the parts may no longer add up to it. All
 // processes take the mark as the same owner, so the first value stays.
-func (b *Broker) plan(ctx context.Context, req broker.MarkRequest, all broker.Policy) (broker.MarkRequest, broker.Policy, error) {
-	value, _ := json.Marshal(all) // cannot fail: it has only numbers and flags
-	req.Action, req.Owner, req.TTL, req.Value = broker.MarkTake, "plan", planTime, value
-	got, err := b.Mark(ctx, req)
+func (b *Broker) plan(ctx context.Context, plan *broker.MarkRequest, all broker.Policy) (broker.Policy, error) {
+	plan.Value, _ = json.Marshal(all) // cannot fail: it has only numbers and flags
+	plan.Action = broker.MarkTake
+	got, err := b.Mark(ctx, *plan)
 	if err != nil {
-		return req, all, err
+		return all, err
 	}
-	req.Fence = got.Fence
+	plan.Fence = got.Fence
 	all = broker.Policy{}
-	return req, all, json.Unmarshal(got.Value, &all)
+	return all, json.Unmarshal(got.Value, &all)
+}
+
+func (b *Broker) setPlan(ctx context.Context, plan broker.MarkRequest, value []byte) error {
+	plan.Action, plan.Value = broker.MarkSet, value
+	got, err := b.Mark(ctx, plan)
+	if err == nil && !got.Held {
+		err = fmt.Errorf("%w: another process changes the policy, try again", broker.ErrUnavailable)
+	}
+	return err
+}
+
+// amend puts a change of a policy into the plan that a process left, so that the next one does
+// not undo the change. Until the lock is dropped no process aligns the queue.
+func (b *Broker) amend(ctx context.Context, req *broker.PolicyRequest) (*lock, error) {
+	if b.routes.former == nil || b.limits.NoMark || len(req.Changes()) == 0 {
+		return nil, nil
+	}
+	plan, lock, err := b.openPlan(ctx, req.Queue)
+	if lock == nil || err != nil || len(plan.Value) == 0 || req.Key != "" {
+		return lock, err
+	}
+	all, err := b.plan(ctx, &plan, broker.Policy{})
+	if err != nil {
+		return lock, err
+	}
+	req.Apply(&all)
+	value, _ := json.Marshal(all)
+	return lock, b.setPlan(ctx, plan, value)
 }
 
 // alignKeys gives new shards the policies of keys.
-func (b *Broker) alignKeys(ctx context.Context, queue string) error {
+func (b *Broker) alignKeys(ctx context.Context, queue string, lock *lock) error {
 	req := broker.KeysRequest{Queue: queue, Limit: 1000}
 	for !b.limits.NoFlow {
 		page, err := b.Keys(ctx, req)
@@ -120,7 +156,10 @@ func (b *Broker) alignKeys(ctx context.Context, queue string) error {
 			if k.Policy == (broker.Policy{}) {
 				continue
 			}
-			if _, err := b.Policy(ctx, broker.PolicyFrom(queue, k.Key, broker.Policy{}, k.Policy)); err != nil {
+			if _, err := b.setPolicy(ctx, broker.PolicyFrom(queue, k.Key, broker.Policy{}, k.Policy)); err != nil {
+				return err
+			}
+			if err := lock.keep(ctx); err != nil { // there may be many keys
 				return err
 			}
 		}

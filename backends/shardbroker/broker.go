@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ func New(shards ...Shard) (*Broker, error) {
 		names[s.Name] = true
 		b.shards = append(b.shards, &shard{Shard: s, seed: hash(s.Name)})
 	}
+	slices.SortStableFunc(b.shards, func(x, y *shard) int { return x.From.Compare(y.From) }) // old shards first: see whole
 	var err error
 	if b.routes, err = newRoutes(b.shards); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package shardbroker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -18,10 +17,10 @@ const quietTime = 10 * time.Second
 // A probe is a job that holds an ID and a unique key in the old shard while the job
 // itself is stored in the new one.
 const (
-	probeType = "shard-move"
-	probeKey  = broker.ReservedPrefix + probeType // a key of its own, so that a probe does not make the key of the job look busy
-	probeTime = time.Minute                       // then the probe of a process that died frees its unique key, and Prune deletes it
-	probeStep = 20 * time.Millisecond
+	probeType  = "shard-move"
+	probeDelay = broker.MaxDelay / 2
+	probeTime  = time.Minute // then the probe of a process that died frees its unique key, and Prune deletes it
+	probeStep  = 20 * time.Millisecond
 )
 
 // target returns the shard for a new job. It reports careful instead if follow has to decide:
@@ -45,8 +44,8 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 }
 
 // follow stores a job whose shard changed: in the old shard while that one has jobs of the
-// same key, otherwise in the new shard. Meanwhile a probe in the old shard holds the job's ID
-// and unique key.
+// same key, or a holder of the unique key that the job may replace or wait for, otherwise in the
+// new shard. Meanwhile a probe in the old shard holds the job's ID and unique key.
 func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
 	refused := func(err error) broker.Receipt {
 		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
@@ -61,22 +60,29 @@ func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Ti
 	of := b.routes.of(label(j.ID, &j.Body))
 	home, former := of[0], of[1]
 	m := &mover{b: b, sent: sent, former: former, job: j}
-	if j.Body.Key != "" && !b.limits.NoFlow {
-		unlock, err := m.lock(ctx)
+	keyed := j.Body.Key != "" && !b.limits.NoFlow
+	if keyed || j.TakesKey() {
+		lock, err := m.lock(ctx)
 		if err != nil {
 			return refused(err)
 		}
-		defer unlock()
+		defer lock.drop(ctx)
+	}
+	if keyed {
 		if busy, err := m.busy(ctx); err != nil {
 			return refused(err)
 		} else if busy {
 			return m.store(ctx, former, *j)
 		}
 	}
-	if r := m.probe(ctx); r.Err != nil {
+	r := m.probe(ctx)
+	switch {
+	case errors.Is(r.Err, broker.ErrDuplicate) && j.Meets() && !keyed: // a keyed job would leave the order of its key
+		return m.store(ctx, former, *j)
+	case r.Err != nil:
 		return r
 	}
-	r := m.store(ctx, home, *j)
+	r = m.store(ctx, home, *j)
 	refs := []broker.Ref{{Queue: j.Queue, ID: j.ID, Epoch: broker.AnyEpoch}}
 	_, _ = former.Broker.Operate(context.WithoutCancel(ctx), broker.Operation{Now: sent, Kind: broker.OpDelete, Refs: refs})
 	return r
@@ -98,34 +104,14 @@ func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Rec
 	return got[0]
 }
 
-// lock takes a mark in the old shard, so that no other process adds jobs of the key there
-// between busy and the enqueue of the new job.
-func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
+// lock takes a mark in the old shard, so that no other process adds jobs of the key, or of the
+// unique key, between busy or probe and the enqueue of the new job.
+func (m *mover) lock(ctx context.Context) (*lock, error) {
 	mark := func(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 		got, err := m.former.Broker.Mark(ctx, req)
 		return got, m.former.note(ctx, err)
 	}
 	return m.b.lock(ctx, mark, fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), m.sent)
-}
-
-// lock waits for a mark and takes it, for at most quietTime. Each call uses its own owner,
-// so that calls of one process exclude each other too.
-func (b *Broker) lock(ctx context.Context, mark func(context.Context, broker.MarkRequest) (broker.Marked, error), name string,
-	now time.Time) (unlock func(), err error) {
-	req := broker.MarkRequest{Now: now, Name: name, Action: broker.MarkTake, Owner: rand.Text(), TTL: quietTime}
-	for {
-		got, err := mark(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		if got.Held {
-			req.Action, req.Fence = broker.MarkDrop, got.Fence
-			return func() { _, _ = mark(context.WithoutCancel(ctx), req) }, nil
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
 }
 
 func pause(ctx context.Context) error {
@@ -150,11 +136,14 @@ func (m *mover) busy(ctx context.Context) (bool, error) {
 
 // probe stores a probe with the ID and the unique key of the job in the old shard. It is
 // never due, and leaves no remembered ID when it is deleted. The receipt has the error of a
-// duplicate or of the store, if any.
+// duplicate or of the store, if any; the holder of a duplicate is no probe.
 func (m *mover) probe(ctx context.Context) broker.Receipt {
 	b := &m.job.Body
-	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,
-		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal, Key: probeKey}}
+	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: probeDelay,
+		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal}}
+	if b.Key != "" { // an ordered queue needs one; not that of the job, which would look busy, nor one for all, which would have a depth
+		probe.Body.Key = fmt.Sprintf("%s%s %016x", broker.ReservedPrefix, probeType, hash(m.job.ID))
+	}
 	if b.Unique.Key != "" && m.job.TakesKey() {
 		probe.Body.Unique = broker.Unique{Key: b.Unique.Key, TTL: probeTime}
 	}
@@ -183,13 +172,18 @@ func (m *mover) probe(ctx context.Context) broker.Receipt {
 // pruneProbes deletes the probes of processes that died.
 func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error {
 	var errs []error
+	now := req.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
 	for _, s := range b.routes.former {
 		for _, queue := range req.Queues {
-			q := broker.Query{Now: req.Now, Queue: queue, Key: probeKey, NoPayload: true}
+			q := broker.Query{Now: req.Now, Queue: queue, State: broker.StateScheduled, After: now.Add(probeDelay - planTime),
+				Type: probeType, NoPayload: true, Limit: 1000} // the oldest come first, and few other jobs are due so late
 			page, err := s.Broker.Find(ctx, q)
 			op := broker.Operation{Now: req.Now, Kind: broker.OpDelete}
 			for i := range page.Jobs {
-				if j := &page.Jobs[i]; j.Type == probeType && page.Now.Sub(j.CreatedAt) > probeTime {
+				if j := &page.Jobs[i]; page.Now.Sub(j.CreatedAt) > probeTime {
 					op.Refs = append(op.Refs, j.Ref())
 				}
 			}

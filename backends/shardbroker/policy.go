@@ -1,6 +1,7 @@
 package shardbroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,6 +21,16 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if err := b.divides(&req); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", req.Queue, "")
 	}
+	lock, amended := b.amend(ctx, &req)
+	defer lock.drop(ctx)
+	got, err := b.setPolicy(ctx, req) // also if a shard is away: the others may have to pause
+	if err = cmp.Or(err, amended); err != nil {
+		return broker.Policy{}, err
+	}
+	return got, nil
+}
+
+func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	for which, total := range b.asked(&req) {
 		if _, err := b.noteLimit(ctx, queueLimit{which, req.Queue}, total); err != nil {
 			return broker.Policy{}, err
@@ -168,10 +179,10 @@ func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 }
 
 // whole returns the policy of which shards have these parts. A shard that is new may have
-// none yet.
+// none yet, or only what was set since. So the first one counts, which is an old one.
 func whole(parts []broker.Policy) (all broker.Policy) {
 	for i := range parts {
-		if parts[i] != (broker.Policy{}) {
+		if all == (broker.Policy{}) {
 			all = parts[i]
 		}
 	}

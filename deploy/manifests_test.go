@@ -294,6 +294,19 @@ func TestDeploy_TheStackHoldsTogether(t *testing.T) {
 			}
 		}
 	}
+	// An image without a version is in no registry: docker compose up has to build it,
+	// and it builds none for services of a profile.
+	built := make(map[string]bool)
+	for _, s := range c.Services {
+		if s.Build.Target != "" && len(s.Profiles) == 0 {
+			built[s.Image] = true
+		}
+	}
+	for name, s := range c.Services {
+		if len(s.Profiles) == 0 && !strings.Contains(s.Image, ":") && !built[s.Image] {
+			t.Errorf("%s runs the image %s, which docker compose up neither finds nor builds", name, s.Image)
+		}
+	}
 	redis := strings.Join(c.Services["redis"].Command, " ")
 	for _, want := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, want) {

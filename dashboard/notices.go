@@ -46,10 +46,15 @@ func (n *notices) put(added notice) string {
 	if n.all = append(n.all, added); len(n.all) > keptNotices {
 		n.all = slices.Delete(n.all, 0, 1)
 	}
-	if old := len(n.all) - 1 - keptUndos; old >= 0 {
-		n.all[old].undo = nil
-	}
+	n.forget()
 	return added.id
+}
+
+// forget drops the undos of all but the newest notices.
+func (n *notices) forget() {
+	for at := range max(0, len(n.all)-keptUndos) {
+		n.all[at].undo = nil
+	}
 }
 
 func (n *notices) get(id string) *notice {
@@ -70,6 +75,16 @@ func (n *notices) take(id string) (u *undo) {
 		u, n.all[at].undo = n.all[at].undo, nil
 	}
 	return u
+}
+
+// putBack returns what is left of an undo that take gave.
+func (n *notices) putBack(id string, u *undo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
+		n.all[at].undo = u
+		n.forget()
+	}
 }
 
 // audit logs a decision. The line never has a payload.

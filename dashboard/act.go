@@ -35,7 +35,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var total inspect.Report
-	back := remembered{undo: undo{v, make(map[string][]broker.Job)}}
+	back := remember(v)
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
 		chosen := h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}).Where(func(j *broker.Job) bool {

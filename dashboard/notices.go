@@ -29,10 +29,7 @@ type notices struct {
 	all []notice
 }
 
-const (
-	keptNotices = 200
-	keptUndos   = 20 // notices with an undo, which holds the former jobs
-)
+const keptNotices = 200
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
@@ -50,10 +47,17 @@ func (n *notices) put(added notice) string {
 	return added.id
 }
 
-// forget drops the undos of all but the newest notices.
+// forget drops the undos of all but the newest notices, and those that have more than
+// keptJobs together with newer ones.
 func (n *notices) forget() {
-	for at := range max(0, len(n.all)-keptUndos) {
-		n.all[at].undo = nil
+	jobs := 0
+	for at, one := range slices.Backward(n.all) {
+		if one.undo == nil {
+			continue
+		}
+		if jobs += one.undo.jobs(); len(n.all)-at > keptUndos || jobs > keptJobs {
+			n.all[at].undo = nil
+		}
 	}
 }
 

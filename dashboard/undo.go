@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
@@ -15,7 +17,27 @@ import (
 // all.
 type undo struct {
 	verb verb
-	was  map[string][]broker.Job // by queue, before the decision
+	was  map[string][]former // by queue
+}
+
+// former is what an undo needs to know of a job as it was before the decision; only a
+// redrive needs more than the ID.
+type former struct {
+	ID        string
+	CreatedAt time.Time
+	Head      broker.Head
+}
+
+// formerOf copies what it keeps: a short text must not keep the page of records in memory
+// of which it is a part. Errors and what the handler kept stay with a redriven job.
+func (v *verb) formerOf(j *broker.Job) former {
+	f := former{ID: strings.Clone(j.ID)}
+	if undoable[v.Name] == "" {
+		f.CreatedAt = j.CreatedAt
+		f.Head = broker.Head{Epoch: j.Epoch, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes, Reason: j.Reason,
+			Suppressed: j.Suppressed, FinishedAt: j.FinishedAt}
+	}
+	return f
 }
 
 func (u *undo) jobs() (n int) {
@@ -29,13 +51,17 @@ func (u *undo) jobs() (n int) {
 // there are too many.
 type remembered struct {
 	undo
-	size   int
 	beyond bool
 }
 
+func remember(v verb) remembered {
+	return remembered{undo: undo{verb: v, was: make(map[string][]former)}}
+}
+
 const (
-	maxUndo      = 10_000   // jobs that one undo can restore in a few seconds
-	maxUndoBytes = 16 << 20 // total size of their errors, which are the largest part
+	maxUndo   = 10_000  // jobs that one undo can restore in a few seconds
+	keptJobs  = 100_000 // of all kept undos together: some 30 MB
+	keptUndos = 20      // the newest notices, which may have an undo
 )
 
 // add records a job that is about to be changed. Jobs that stay as they are do not count:
@@ -45,14 +71,12 @@ func (b *remembered) add(j *broker.Job) {
 		b.verb.Name == "suppress" && j.Suppressed || b.verb.Name == "unsuppress" && !j.Suppressed {
 		return
 	}
-	for _, f := range j.Errors.Entries {
-		b.size += len(f.Message) + len(f.Stack)
-	}
-	if b.jobs() >= maxUndo || b.size > maxUndoBytes {
+	if b.jobs() >= maxUndo {
 		b.was, b.beyond = nil, true
 		return
 	}
-	b.was[j.Queue] = append(b.was[j.Queue], *j)
+	queue := strings.Clone(j.Queue) // for the reason of formerOf
+	b.was[queue] = append(b.was[queue], b.verb.formerOf(j))
 }
 
 // undoable has the verbs that can be undone, each with the verb that undoes it; a redrive is undone
@@ -121,7 +145,11 @@ func (h *Handler) undoQueue(u *undo, queue string) (total inspect.Report, err er
 				err = nil
 			}
 		} else {
-			report, err = h.inspector.UndoRedrive(h.closing, queue, was)
+			jobs := make([]broker.Job, len(was))
+			for i, f := range was {
+				jobs[i] = broker.Job{Queue: queue, ID: f.ID, CreatedAt: f.CreatedAt, Head: f.Head}
+			}
+			report, err = h.inspector.UndoRedrive(h.closing, queue, jobs)
 		}
 		if total.Add(report); err != nil {
 			return total, err

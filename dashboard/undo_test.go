@@ -91,31 +91,58 @@ func TestUndo_TakesBackABulkOperation(t *testing.T) {
 	hasNot(t, s.get(200, "work"), "undo?of")
 	has(t, s.post(409, undo, nil), "can no longer be undone")
 
-	many := remembered{undo: redrives(t)}
+	redrive, _ := verbNamed("redrive")
+	many := remember(redrive)
 	for range maxUndo + 1 {
 		many.add(&broker.Job{State: broker.StateDead})
 	}
 	if many.jobs() > 0 || !many.beyond {
 		t.Errorf("of more jobs than an undo may have %d are remembered", many.jobs())
 	}
-	large := broker.Job{State: broker.StateDead}
-	large.Errors.Entries = []broker.Failure{{Message: strings.Repeat("x", maxUndoBytes/100)}}
-	many = remembered{undo: redrives(t)}
-	for range 101 {
-		many.add(&large)
-	}
-	if many.jobs() > 0 || !many.beyond {
-		t.Errorf("of jobs with long errors %d are remembered", many.jobs())
-	}
 }
 
-// redrives returns the undo of a redrive, without jobs.
-func redrives(t *testing.T) undo {
-	v, ok := verbNamed("redrive")
-	if !ok {
-		t.Fatal("there is no redrive")
+// What undos hold is bounded, whatever the jobs are like.
+func TestUndo_TheMemoryOfUndosIsBounded(t *testing.T) {
+	t.Parallel()
+	large := broker.Job{Queue: "mail", ID: "a", State: broker.StateDead}
+	large.Payload = make([]byte, 1<<20)
+	large.Headers = map[string]string{"h": strings.Repeat("x", broker.MaxHeaderBytes-1)}
+	large.Kept = &broker.Kept{Checkpoint: make([]byte, broker.MaxKept)}
+	large.Errors.Entries = []broker.Failure{{Message: strings.Repeat("x", broker.MaxErrorBytes)}}
+	for name := range undoable {
+		v, _ := verbNamed(name)
+		large.Suppressed = name == "unsuppress"
+		one := remember(v)
+		one.add(&large)
+		f := one.was["mail"][0]
+		if f.Head.Errors.Entries != nil || f.Head.Kept != nil || f.Head.Result != nil {
+			t.Errorf("the undo of %s holds %+v", name, f)
+		}
 	}
-	return undo{v, make(map[string][]broker.Job)}
+
+	var all notices
+	var ids []string
+	for range 5 {
+		ids = append(ids, all.way(&undo{was: map[string][]former{"mail": make([]former, keptJobs/2)}}))
+	}
+	left := ""
+	for _, id := range ids {
+		left += fmt.Sprint(all.get(id).undo != nil, " ")
+	}
+	if left != "false false false true true " {
+		t.Errorf("of five undos of half of the jobs are left: %s; want the newest two", left)
+	}
+	for range keptUndos {
+		ids = append(ids, all.way(new(undo)))
+	}
+	if old, kept := all.get(ids[4]), all.get(ids[5]); old.undo != nil || kept.undo == nil {
+		t.Errorf("of %d newer undos is the oldest kept: %v, and the one before: %v", keptUndos, kept.undo != nil, old.undo != nil)
+	}
+	u := all.take(ids[6])
+	all.putBack(ids[6], u)
+	if all.get(ids[6]).undo != u || all.take(ids[6]) != u || all.take(ids[6]) != nil {
+		t.Error("an undo that was put back is not there once more")
+	}
 }
 
 // checked decides about jobs of a queue as a list does, and returns the URL of the undo.

@@ -144,6 +144,8 @@ func TestSearch_AnIDIsFoundByItsBeginning(t *testing.T) {
 		t.Errorf("a beginning that two share shows %q", got)
 	}
 	has(t, s.get(200, "jobs?id=01K8Z3N8Q0C"), "No job matches.")
+	has(t, s.get(200, "jobs"), "jobs-tick")
+	hasNot(t, s.get(200, "jobs?id=01K8Z3N8Q0"), "jobs-tick") // it does not search again and again
 }
 
 var copyID = regexp.MustCompile(`name="as" value="([0-9A-Z]{26})"`)

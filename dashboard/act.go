@@ -35,25 +35,27 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var total inspect.Report
-	back := undo{v, make(map[string][]broker.Job)}
+	back := remember(v)
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
-		was := h.before(r.Context(), v, queue, ids)
-		report, err := v.do(r.Context(), h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), delay)
-		total.Add(report)
-		if back.was[queue] = was; report.Refused > 0 { // the report says so
+		chosen := h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}).Where(func(j *broker.Job) bool {
+			back.add(j)
+			return true
+		})
+		report, err := v.do(r.Context(), chosen, delay)
+		if total.Add(report); report.Refused > 0 { // the report says so
 			err = nil
 		}
 		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
 		if err != nil {
 			h.poller.changed()
-			return partly(err, v, total)
+			return partly(err, v.Done, total)
 		}
 	}
 	h.poller.changed()
 	said := noticeOf(v, total)
 	if back.jobs() > 0 && total.Done > 0 {
-		said.undo = &back
+		said.undo = &back.undo
 	}
 	id := h.notices.put(said)
 	from := r.URL.Query()
@@ -96,12 +98,12 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 }
 
 // partly adds to an error how much was done before it.
-func partly(err error, v verb, r inspect.Report) error {
+func partly(err error, done string, r inspect.Report) error {
 	if r.Done == 0 {
 		return err
 	}
 	status, said := describe(err)
-	return &pageError{status, fmt.Sprintf("%s jobs were %s before this: %s", num(int64(r.Done)), v.Done, said)}
+	return &pageError{status, fmt.Sprintf("%s jobs were %s before this: %s", num(int64(r.Done)), done, said)}
 }
 
 // noticeOf returns a notice about what was done.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/url"
+	"reflect"
 	"testing"
 	"time"
 
@@ -70,6 +71,12 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			s.ended(1)
 			if j := s.find("mail", "dead-004"); j.State != broker.StatePending {
 				t.Errorf("the job is %s after its group was redriven", j.State)
+			}
+			was := s.find("images", "broken-002")
+			s.post(303, s.checked("redrive", was.Ref()), nil)
+			if j := s.find("images", "broken-002"); j.State != broker.StateDead || !j.FinishedAt.Equal(was.FinishedAt) ||
+				!reflect.DeepEqual(j.Errors, was.Errors) || len(j.Errors.Entries) == 0 {
+				t.Errorf("after a redrive was undone the job is %+v, and was %+v", j, was)
 			}
 			s.post(303, "act?queue=images&id=broken-001", url.Values{"verb": {"delete"}})
 			s.post(303, "act?queue=mail&id=mail-030", url.Values{"verb": {"reschedule"}, "in": {"2h"}})

@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/seed81422ce9/jobs/backends"
@@ -35,6 +37,39 @@ func TestBrowserLive_APageShowsWhatHappens(t *testing.T) {
 	s.claim("w", "fresh", 4)
 	b.until("the job runs", `document.querySelector(".states .chip").textContent === "active"`)
 	b.sees("is held by worker w")
+}
+
+func TestBrowserLive_ChartsAreInUTCLikeThePages(t *testing.T) {
+	s := newSite(t, Config{})
+	s.pastWork(2 * time.Hour)
+	var reply struct {
+		History struct {
+			Deploys []struct{ At time.Time }
+			Periods []struct{ Until time.Time }
+		}
+	}
+	if err := json.Unmarshal([]byte(s.get(200, "stats?span=24h")), &reply); err != nil || len(reply.History.Deploys) == 0 {
+		t.Fatalf("the history is %+v, %v", reply, err)
+	}
+	b := browse(t, s)
+	_, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open("?span=24h")
+	b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 5`)
+	deploy := reply.History.Deploys[len(reply.History.Deploys)-1].At.UTC().Format("15:04")
+	b.until("deploys are in UTC, "+deploy, fmt.Sprintf(
+		`[...document.getElementById("charts-say").textContent.matchAll(/in UTC:.* since (\d\d:\d\d)/g)].some(m => m[1] === %q)`, deploy))
+	b.until("the legend is in UTC", `document.querySelector(".chart .u-series .u-label").textContent.includes("UTC")`)
+	legend := eval[string](b, `document.querySelector(".chart .u-series .u-value").textContent`)
+	newest := reply.History.Periods[len(reply.History.Periods)-1].Until.UTC()
+	for ago := range 15 { // the legend shows the newest step that has values
+		if legend == newest.Add(-time.Duration(ago)*time.Minute).Format("15:04") {
+			return
+		}
+	}
+	t.Errorf("the newest step is of %s, and the legend says %s", newest.Format("15:04"), legend)
 }
 
 func TestBrowserLive_APageOutlivesItsStore(t *testing.T) {

@@ -120,7 +120,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 	defer o.stop(nil)
 	var total inspect.Report
 	var err error
-	back := remembered{undo: undo{b.verb, make(map[string][]broker.Job)}}
+	back := remember(b.verb)
 	for _, q := range b.queries {
 		done := total
 		s := b.selection(h.inspector, q, back.add).PerSecond(o.rate).OnProgress(func(r inspect.Report) {

@@ -144,6 +144,8 @@ func TestSearch_AnIDIsFoundByItsBeginning(t *testing.T) {
 		t.Errorf("a beginning that two share shows %q", got)
 	}
 	has(t, s.get(200, "jobs?id=01K8Z3N8Q0C"), "No job matches.")
+	has(t, s.get(200, "jobs"), "jobs-tick")
+	hasNot(t, s.get(200, "jobs?id=01K8Z3N8Q0"), "jobs-tick") // it does not search again and again
 }
 
 var copyID = regexp.MustCompile(`name="as" value="([0-9A-Z]{26})"`)
@@ -264,111 +266,4 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 		t.Errorf("who refuses gzip gets %q, %v", resp.Header.Get("Content-Encoding"), err)
 	}
 	resp.Body.Close()
-}
-
-var undoForm = regexp.MustCompile(`action="(undo\?of=[^"]+)"`)
-
-func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, Config{Authorize: everything})
-	for i := range 4 {
-		s.die("mail", fmt.Sprint("d", i), "email", "no route")
-	}
-	check := func(verb string, ids ...string) string {
-		t.Helper()
-		form := url.Values{"verb": {verb}}
-		for _, id := range ids {
-			form.Add("job", url.Values{"queue": {"mail"}, "id": {id}}.Encode())
-		}
-		page := s.follow(s.post(303, "act?state=dead", form))
-		found := undoForm.FindStringSubmatch(page)
-		if found == nil {
-			t.Fatalf("%s has no way back:\n%.2000s", verb, body(page))
-		}
-		return found[1]
-	}
-	undo := check("redrive", "d0", "d1", "d2")
-	s.worker("w", 1, "mail")
-	s.claim("w", "mail", 1)
-	s.post(403, undo, nil, "Sec-Fetch-Site", "cross-site")
-	has(t, s.follow(s.post(303, undo, nil)), "Undone for 2 of 3 jobs", "claimed")
-	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 3 || active != 1 {
-		t.Errorf("%d jobs are dead and %d active, want 3 and 1", dead, active)
-	}
-	has(t, s.post(409, undo, nil), "can no longer be undone")
-	s.post(409, "undo?of=nothing", nil)
-	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`) // no button without an effect
-	hasNot(t, s.get(200, "jobs?state=dead"), `value="unsuppress"`)
-	undo = check("suppress", "d3")
-	has(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`)
-	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="suppress"`)
-	has(t, s.get(200, "jobs?state=dead&suppressed=1"), `value="unsuppress"`)
-	if n := len(rows(s.get(200, "jobs?state=dead"))); n != len("d1 d2") {
-		t.Errorf("after one of three was suppressed, the list is %q", rows(s.get(200, "jobs?state=dead")))
-	}
-	s.post(303, undo, nil)
-	if j := s.find("mail", "d3"); j.Suppressed {
-		t.Error("the suppression was not taken back")
-	}
-	has(t, s.log.String(), `action="undo redrive" queue=mail jobs=3 done=2 refused=1`)
-	// What cannot be undone has no undo button.
-	hasNot(t, s.follow(s.post(303, "act?state=dead", url.Values{"verb": {"delete"},
-		"job": {url.Values{"queue": {"mail"}, "id": {"d3"}}.Encode()}})), "undo?of")
-}
-
-func TestUndo_TakesBackABulkOperation(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, Config{Authorize: everything})
-	for i := range 5 {
-		s.die("mail", fmt.Sprint("d", i), "email", fmt.Sprint("no route to ", i))
-	}
-	s.die("mail", "other", "email", "mailbox full")
-	of := "state=dead&of-type=email&like=no+route+to+%23"
-	bulk := func(verb string, operations int) string {
-		t.Helper()
-		has(t, s.post(200, "confirm?"+of, url.Values{"verb": {verb}}), "5 jobs", "It can be undone afterwards")
-		s.post(303, "bulk?"+of, url.Values{"verb": {verb}})
-		s.ended(operations)
-		page := s.get(200, "work")
-		found := undoForm.FindStringSubmatch(page)
-		if found == nil {
-			t.Fatalf("%s of a group has no way back:\n%.2000s", verb, body(page))
-		}
-		return found[1]
-	}
-	undo := bulk("redrive", 1)
-	s.worker("w", 1, "mail")
-	s.claim("w", "mail", 2)
-	has(t, s.follow(s.post(303, undo, nil)), "Undone for 3 of 5 jobs", "claimed")
-	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 4 || active != 2 {
-		t.Errorf("%d jobs are dead and %d active, want 4 and 2", dead, active)
-	}
-	hasNot(t, s.get(200, "work"), "undo?of")
-	has(t, s.post(409, undo, nil), "can no longer be undone")
-
-	many := remembered{undo: redrives(t)}
-	for range maxUndo + 1 {
-		many.add(new(broker.Job))
-	}
-	if many.jobs() > 0 || !many.beyond {
-		t.Errorf("of more jobs than an undo may have %d are remembered", many.jobs())
-	}
-	large := broker.Job{}
-	large.Errors.Entries = []broker.Failure{{Message: strings.Repeat("x", maxUndoBytes/100)}}
-	many = remembered{undo: redrives(t)}
-	for range 101 {
-		many.add(&large)
-	}
-	if many.jobs() > 0 || !many.beyond {
-		t.Errorf("of jobs with long errors %d are remembered", many.jobs())
-	}
-}
-
-// redrives returns the undo of a redrive, without jobs.
-func redrives(t *testing.T) undo {
-	v, ok := verbNamed("redrive")
-	if !ok {
-		t.Fatal("there is no redrive")
-	}
-	return undo{v, make(map[string][]broker.Job)}
 }

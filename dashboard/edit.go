@@ -51,10 +51,16 @@ func escapeJSON(s string) string {
 	return b.String()
 }
 
+var errNotEditable = &pageError{http.StatusConflict, "This payload cannot be edited here, nothing was changed: the job runs or has " +
+	"ended, or the payload is not JSON, is too long for a form, is stored elsewhere, or is shown decoded."}
+
 // edit replaces a job's payload, and redrives the job on request. The URL has the epoch
 // at which the job was shown.
 func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	who, err := h.authorize(r, ActionEdit)
+	if err == nil { // who edits a payload sees it
+		_, err = h.authorize(r, ActionPayload)
+	}
 	if err != nil {
 		return err
 	}
@@ -75,9 +81,14 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 		return &pageError{http.StatusBadRequest,
 			"The payload is not JSON, nothing was changed: " + text(err.Error()) + ". Go back to correct it."}
 	}
-	job := &broker.Job{Queue: queue, ID: id}
-	job.Epoch = epoch
-	err = h.inspector.Edit(r.Context(), job, payload.Bytes())
+	job, err := h.inspector.Job(r.Context(), queue, id)
+	if err == nil && h.editable(job) == "" {
+		err = errNotEditable
+	}
+	if err == nil {
+		job.Epoch = epoch // the job as it was shown
+		err = h.inspector.Edit(r.Context(), job, payload.Bytes())
+	}
 	h.audit(who, string(ActionEdit), err, "queue", queue, "id", id, "bytes", payload.Len())
 	if err != nil {
 		return err

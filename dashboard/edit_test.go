@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,9 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -70,6 +73,41 @@ func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})),
 		"The payload was changed, but the job was not redriven: The job b holds its unique key")
+}
+
+// A form can be sent without the page that offers it.
+func TestEdit_WhatHasNoFormIsRefusedWhenSentAnyway(t *testing.T) {
+	t.Parallel()
+	without := func(refused ...Action) func(*http.Request, Action) (string, error) {
+		return func(_ *http.Request, a Action) (string, error) {
+			if slices.Contains(refused, a) {
+				return "ada", errors.New("no")
+			}
+			return "ada", nil
+		}
+	}
+	decode := func(context.Context, *jobs.Job) ([]byte, error) { return []byte("{}"), nil }
+	elsewhere := func(j *broker.NewJob) { j.Body.PayloadRef = "blob" }
+	for name, c := range map[string]struct {
+		cfg    Config
+		job    []func(*broker.NewJob)
+		status int
+	}{
+		"permitted":        {Config{Authorize: without()}, nil, 303},
+		"payload refused":  {Config{Authorize: without(ActionPayload)}, nil, 403},
+		"edit refused":     {Config{Authorize: without(ActionEdit)}, nil, 403},
+		"shown decoded":    {Config{Authorize: without(), Decode: decode}, nil, 409},
+		"stored elsewhere": {Config{Authorize: without()}, []func(*broker.NewJob){elsewhere}, 409},
+		"not JSON":         {Config{Authorize: without()}, []func(*broker.NewJob){payload("text")}, 409},
+	} {
+		s := newSite(t, c.cfg)
+		s.die("mail", "a", "email", "no such user", append([]func(*broker.NewJob){payload("{}")}, c.job...)...)
+		was := s.find("mail", "a")
+		s.post(c.status, fmt.Sprint("edit?queue=mail&id=a&epoch=", was.Epoch), url.Values{"payload": {"[1]"}})
+		if got := string(s.find("mail", "a").Payload); (got == "[1]") != (c.status == 303) {
+			t.Errorf("%s: the payload is %s after the answer %d", name, got, c.status)
+		}
+	}
 }
 
 func TestEdit_WhatCannotBeEditedHasNoForm(t *testing.T) {

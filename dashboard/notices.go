@@ -29,10 +29,7 @@ type notices struct {
 	all []notice
 }
 
-const (
-	keptNotices = 200
-	keptUndos   = 20 // notices with an undo, which holds the former jobs
-)
+const keptNotices = 200
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
@@ -46,10 +43,22 @@ func (n *notices) put(added notice) string {
 	if n.all = append(n.all, added); len(n.all) > keptNotices {
 		n.all = slices.Delete(n.all, 0, 1)
 	}
-	if old := len(n.all) - 1 - keptUndos; old >= 0 {
-		n.all[old].undo = nil
-	}
+	n.forget()
 	return added.id
+}
+
+// forget drops the undos of all but the newest notices, and those that have more than
+// keptJobs together with newer ones.
+func (n *notices) forget() {
+	jobs := 0
+	for at, one := range slices.Backward(n.all) {
+		if one.undo == nil {
+			continue
+		}
+		if jobs += one.undo.jobs(); len(n.all)-at > keptUndos || jobs > keptJobs {
+			n.all[at].undo = nil
+		}
+	}
 }
 
 func (n *notices) get(id string) *notice {
@@ -70,6 +79,16 @@ func (n *notices) take(id string) (u *undo) {
 		u, n.all[at].undo = n.all[at].undo, nil
 	}
 	return u
+}
+
+// putBack returns what is left of an undo that take gave.
+func (n *notices) putBack(id string, u *undo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
+		n.all[at].undo = u
+		n.forget()
+	}
 }
 
 // audit logs a decision. The line never has a payload.

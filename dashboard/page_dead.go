@@ -20,6 +20,7 @@ type deadPage struct {
 	Suppressed int64
 	Groups     []group
 	Smaller    int // number of groups not shown
+	Others     int // examined jobs beyond inspect.MaxGroups groups
 	Examined   int
 	Since      time.Time // the first death in the sample
 	All        string    // URL of the page that examines all dead jobs, for a limited time
@@ -47,6 +48,9 @@ type deathBar struct {
 
 // Top returns where the bar begins.
 func (b deathBar) Top() float64 { return 100 - b.High }
+
+// MaxGroups returns how many groups a page makes; it shows fewer.
+func (p *deadPage) MaxGroups() int { return inspect.MaxGroups }
 
 // Examined64 returns Examined in the type of the counters.
 func (p *deadPage) Examined64() int64 { return int64(p.Examined) }
@@ -241,7 +245,7 @@ func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p
 
 // finish adds the groups to the page, the largest first.
 func (p *deadPage) finish(groups *inspect.Groups) {
-	p.Examined = groups.Looked
+	p.Examined, p.Others = groups.Looked, groups.Others
 	list := groups.List()
 	for _, g := range list {
 		if p.Since.IsZero() || g.First.Before(p.Since) {

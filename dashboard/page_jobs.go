@@ -127,7 +127,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
 	p.Sort = sortHeads(f)
 	p.Rows = verbsFor(v, query.State, true, f.Suppressed || f.ID != "")
-	v.Data = p
+	v.Live, v.Data = v.Live && f.ID == "", p // the beginning of an ID takes many calls
 	return render(w, r, "jobs", v, http.StatusOK)
 }
 

@@ -19,6 +19,9 @@ type ruleField struct {
 	Number       bool
 }
 
+// Shown returns the name of the hidden field that has the text which the form showed.
+func (f ruleField) Shown() string { return "shown-" + f.Field }
+
 // formOf returns the rules of a queue, or of a key, as fields.
 func formOf(p inspect.Policy, ofKey bool) (fields []ruleField) {
 	for _, rule := range broker.Rules() {
@@ -35,11 +38,20 @@ func formOf(p inspect.Policy, ofKey bool) (fields []ruleField) {
 }
 
 // typed returns the texts of the changed fields, by the names of their rules. Unchanged
-// fields are left out, so that their values are not rounded.
+// fields are left out, so that their values are not rounded. A field is unchanged if it
+// has the text that the form showed, whatever the rule is now: somebody else may have
+// changed it since. A form without that text is compared with the rule as it is now.
 func typed(r *http.Request, fields []ruleField) map[string]string {
 	texts := make(map[string]string)
 	for _, f := range fields {
-		if s := r.PostFormValue(f.Field); s != f.Value {
+		if !r.PostForm.Has(f.Field) {
+			continue
+		}
+		shown := f.Value
+		if r.PostForm.Has(f.Shown()) {
+			shown = r.PostForm.Get(f.Shown())
+		}
+		if s := r.PostForm.Get(f.Field); s != shown {
 			texts[f.Name] = s
 		}
 	}

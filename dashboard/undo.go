@@ -1,11 +1,12 @@
 package dashboard
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
@@ -16,7 +17,27 @@ import (
 // all.
 type undo struct {
 	verb verb
-	was  map[string][]broker.Job // by queue, before the decision
+	was  map[string][]former // by queue
+}
+
+// former is what an undo needs to know of a job as it was before the decision; only a
+// redrive needs more than the ID.
+type former struct {
+	ID        string
+	CreatedAt time.Time
+	Head      broker.Head
+}
+
+// formerOf copies what it keeps: a short text must not keep the page of records in memory
+// of which it is a part. Errors and what the handler kept stay with a redriven job.
+func (v *verb) formerOf(j *broker.Job) former {
+	f := former{ID: strings.Clone(j.ID)}
+	if undoable[v.Name] == "" {
+		f.CreatedAt = j.CreatedAt
+		f.Head = broker.Head{Epoch: j.Epoch, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes, Reason: j.Reason,
+			Suppressed: j.Suppressed, FinishedAt: j.FinishedAt}
+	}
+	return f
 }
 
 func (u *undo) jobs() (n int) {
@@ -26,54 +47,41 @@ func (u *undo) jobs() (n int) {
 	return n
 }
 
-// remembered holds the jobs of a bulk operation as they were before it. It holds nothing if there are
-// too many.
+// remembered holds the jobs of a decision as they were before it. It holds nothing if
+// there are too many.
 type remembered struct {
 	undo
-	size   int
 	beyond bool
 }
 
+func remember(v verb) remembered {
+	return remembered{undo: undo{verb: v, was: make(map[string][]former)}}
+}
+
 const (
-	maxUndo      = 10_000   // jobs that one undo can restore in a few seconds
-	maxUndoBytes = 16 << 20 // total size of their errors, which are the largest part
+	maxUndo   = 10_000  // jobs that one undo can restore in a few seconds
+	keptJobs  = 100_000 // of all kept undos together: some 30 MB
+	keptUndos = 20      // the newest notices, which may have an undo
 )
 
-// add records a job that is about to be changed.
+// add records a job that is about to be changed. Jobs that stay as they are do not count:
+// an undo must not take back what somebody else did earlier.
 func (b *remembered) add(j *broker.Job) {
-	if _, ok := undoable[b.verb.Name]; !ok || b.beyond {
+	if _, ok := undoable[b.verb.Name]; !ok || b.beyond || !b.verb.Possible(j.State) ||
+		b.verb.Name == "suppress" && j.Suppressed || b.verb.Name == "unsuppress" && !j.Suppressed {
 		return
 	}
-	for _, f := range j.Errors.Entries {
-		b.size += len(f.Message) + len(f.Stack)
-	}
-	if b.jobs() >= maxUndo || b.size > maxUndoBytes {
+	if b.jobs() >= maxUndo {
 		b.was, b.beyond = nil, true
 		return
 	}
-	b.was[j.Queue] = append(b.was[j.Queue], *j)
+	queue := strings.Clone(j.Queue) // for the reason of formerOf
+	b.was[queue] = append(b.was[queue], b.verb.formerOf(j))
 }
 
 // undoable has the verbs that can be undone, each with the verb that undoes it; a redrive is undone
 // differently.
 var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}
-
-// before reads the jobs of a decision as they are before it. If that fails, the
-// decision is still carried out, but cannot be undone.
-func (h *Handler) before(ctx context.Context, v verb, queue string, ids []string) []broker.Job {
-	if _, ok := undoable[v.Name]; !ok {
-		return nil
-	}
-	var was []broker.Job
-	for part := range slices.Chunk(ids, pageRecords) {
-		page, err := h.inspector.List(ctx, inspect.Query{Queue: queue, IDs: part, Suppressed: true, NoPayload: true})
-		if err != nil {
-			return nil
-		}
-		was = append(was, slices.DeleteFunc(page.Jobs, func(j broker.Job) bool { return !v.Possible(j.State) })...)
-	}
-	return was
-}
 
 // undo undoes the decision of a notice. It finishes even if the client is gone.
 func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
@@ -93,35 +101,19 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	}
 	var total inspect.Report
 	for _, queue := range slices.Sorted(maps.Keys(u.was)) {
-		was := u.was[queue]
 		var report inspect.Report
-		if back, ok := verbNamed(undoable[u.verb.Name]); ok {
-			ids := make([]string, 0, len(was))
-			for i := range was {
-				ids = append(ids, was[i].ID)
-			}
-			for part := range slices.Chunk(ids, pageRecords) {
-				var one inspect.Report
-				one, err = back.do(h.closing, h.inspector.Select(inspect.Query{Queue: queue, IDs: part, Suppressed: true}), 0)
-				if report.Add(one); err != nil {
-					break
-				}
-			}
-		} else {
-			report, err = h.inspector.UndoRedrive(h.closing, queue, was)
-		}
+		jobs := len(u.was[queue])
+		report, err = h.undoQueue(u, queue)
 		total.Add(report)
-		if report.Refused > 0 { // the notice says so
-			err = nil
-		}
-		h.audit(who, "undo "+u.verb.Name, err, "queue", queue, "jobs", len(was), "done", report.Done, "refused", report.Refused)
+		h.audit(who, "undo "+u.verb.Name, err, "queue", queue, "jobs", jobs, "done", report.Done, "refused", report.Refused)
 		if err != nil {
 			break
 		}
 	}
 	h.poller.changed()
 	if err != nil {
-		return err
+		h.notices.putBack(id, u)
+		return partly(err, "restored", total)
 	}
 	said := fmt.Sprintf("Undone for %s of %s jobs.", num(int64(total.Done)), num(int64(total.Done+total.Refused)))
 	if total.Refused > 0 {
@@ -130,4 +122,40 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	query := "state=dead&notice=" + h.notices.put(notice{Text: said, Wrong: total.Refused > 0})
 	redirect(w, "jobs", query)
 	return nil
+}
+
+// undoStep is how many jobs are undone at once. After a failure, those of the step are
+// tried again.
+const undoStep = 100
+
+// undoQueue undoes a decision for the jobs of one queue. It removes from u those that it
+// is done with, so that after an error the rest can be undone.
+func (h *Handler) undoQueue(u *undo, queue string) (total inspect.Report, err error) {
+	back, opposite := verbNamed(undoable[u.verb.Name])
+	for len(u.was[queue]) > 0 {
+		was := u.was[queue][:min(undoStep, len(u.was[queue]))]
+		var report inspect.Report
+		if opposite {
+			ids := make([]string, 0, len(was))
+			for i := range was {
+				ids = append(ids, was[i].ID)
+			}
+			report, err = back.do(h.closing, h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), 0)
+			if report.Refused > 0 && !broker.StoreFailed(err) { // the notice says so
+				err = nil
+			}
+		} else {
+			jobs := make([]broker.Job, len(was))
+			for i, f := range was {
+				jobs[i] = broker.Job{Queue: queue, ID: f.ID, CreatedAt: f.CreatedAt, Head: f.Head}
+			}
+			report, err = h.inspector.UndoRedrive(h.closing, queue, jobs)
+		}
+		if total.Add(report); err != nil {
+			return total, err
+		}
+		u.was[queue] = u.was[queue][len(was):]
+	}
+	delete(u.was, queue)
+	return total, nil
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,15 +47,65 @@ func TestDeploy_TheOperatorOfPrometheusGetsTheSameRules(t *testing.T) {
 	}
 }
 
+// Each directory of manifests can be applied as it is documented. Kustomize refuses a
+// directory above the one that it began with: it calls that a cycle.
+func TestDeploy_EachKustomizationFindsItsResources(t *testing.T) {
+	t.Parallel()
+	documented := file(t, "README.md")
+	dirs, err := filepath.Glob("kubernetes/*/kustomization.yaml")
+	if err != nil || len(dirs) < 3 {
+		t.Fatalf("kustomizations %v (%v)", dirs, err)
+	}
+	for _, name := range dirs {
+		resolve(t, filepath.Dir(name))
+		documented += file(t, name)
+	}
+	for _, m := range regexp.MustCompile(`kubectl apply -k\s+deploy/([a-z/]+)`).FindAllStringSubmatch(documented, -1) {
+		if _, err := os.Stat(filepath.Join(m[1], "kustomization.yaml")); err != nil {
+			t.Errorf("%s is documented: %v", m[0], err)
+		}
+	}
+}
+
+// resources returns the resources of the kustomization of a directory.
+func resources(t *testing.T, dir string) []string {
+	t.Helper()
+	var k struct{ Resources []string }
+	if err := yaml.Unmarshal([]byte(file(t, filepath.Join(dir, "kustomization.yaml"))), &k); err != nil {
+		t.Fatal(err)
+	}
+	return k.Resources
+}
+
+// resolve follows the resources of a kustomization; from are the directories that led
+// to it.
+func resolve(t *testing.T, dir string, from ...string) {
+	t.Helper()
+	from = append(from, dir)
+	for _, r := range resources(t, dir) {
+		at := filepath.Join(dir, r)
+		info, err := os.Stat(at)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", dir, err)
+		case !info.IsDir():
+			if filepath.Dir(at) != dir {
+				t.Errorf("%s names the file %s, outside its directory", dir, r)
+			}
+		case slices.ContainsFunc(from, func(visited string) bool { return strings.HasPrefix(visited+"/", at+"/") }):
+			t.Errorf("%s names %s, which contains a directory of %v: kustomize says that a cycle is detected", dir, r, from)
+		default:
+			resolve(t, at, from...)
+		}
+	}
+}
+
 // The base uses only built-in kinds; custom kinds are in the two directories next to
 // it. Each kustomization lists all files of its directory.
 func TestDeploy_TheBaseNeedsNothingThatAClusterMayLack(t *testing.T) {
 	t.Parallel()
-	for dir, foreign := range map[string]string{"": "", "keda": "keda.sh/", "monitoring": "monitoring.coreos.com/"} {
-		var k struct{ Resources []string }
-		if err := yaml.Unmarshal([]byte(file(t, filepath.Join("kubernetes", dir, "kustomization.yaml"))), &k); err != nil {
-			t.Fatal(err)
-		}
+	for dir, foreign := range map[string]string{"base": "", "keda": "keda.sh/", "monitoring": "monitoring.coreos.com/"} {
+		listed := resources(t, filepath.Join("kubernetes", dir))
 		files, err := filepath.Glob(filepath.Join("kubernetes", dir, "*.yaml"))
 		if err != nil || len(files) < 2 {
 			t.Fatalf("files %v (%v)", files, err)
@@ -64,8 +115,8 @@ func TestDeploy_TheBaseNeedsNothingThatAClusterMayLack(t *testing.T) {
 			if base == "kustomization.yaml" {
 				continue
 			}
-			if !slices.Contains(k.Resources, base) {
-				t.Errorf("%s is not among the resources of its directory, %v", name, k.Resources)
+			if !slices.Contains(listed, base) {
+				t.Errorf("%s is not among the resources of its directory, %v", name, listed)
 			}
 			for kind, doc := range manifests(t, name) {
 				api := at(t, doc, "apiVersion").(string)
@@ -81,7 +132,7 @@ func TestDeploy_TheBaseNeedsNothingThatAClusterMayLack(t *testing.T) {
 func TestDeploy_ThePodMonitorFindsTheWorkers(t *testing.T) {
 	t.Parallel()
 	m := manifests(t, "kubernetes/monitoring/podmonitor.yaml")["PodMonitor"]
-	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
+	d := manifests(t, "kubernetes/base/worker.yaml")["Deployment"]
 	label := "/app.kubernetes.io~1name"
 	got, want := at(t, m, "spec/selector/matchLabels"+label), at(t, d, "spec/template/metadata/labels"+label)
 	if got != want || want != "jobs-worker" {
@@ -94,7 +145,7 @@ func TestDeploy_ThePodMonitorFindsTheWorkers(t *testing.T) {
 
 func TestDeploy_TheDashboardAsksForAPassword(t *testing.T) {
 	t.Parallel()
-	all := manifests(t, "kubernetes/dashboard.yaml")
+	all := manifests(t, "kubernetes/base/dashboard.yaml")
 	d := all["Deployment"]
 	args := at(t, d, worker+"args").([]any)
 	mount := at(t, d, worker+"volumeMounts/0/mountPath").(string)

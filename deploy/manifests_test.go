@@ -98,7 +98,7 @@ const worker = "spec/template/spec/containers/0/"
 // secrets are empty.
 func kubernetes(t *testing.T) map[string]string {
 	t.Helper()
-	all := manifests(t, "kubernetes/worker.yaml")
+	all := manifests(t, "kubernetes/base/worker.yaml")
 	env := make(map[string]string)
 	for name, value := range at(t, all["ConfigMap"], "data").(map[string]any) {
 		env[name] = value.(string)
@@ -144,7 +144,7 @@ func TestDeploy_TheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seconds := at(t, manifests(t, "kubernetes/worker.yaml")["Deployment"], "spec/template/spec/terminationGracePeriodSeconds").(int)
+	seconds := at(t, manifests(t, "kubernetes/base/worker.yaml")["Deployment"], "spec/template/spec/terminationGracePeriodSeconds").(int)
 	for _, c := range []struct {
 		where string
 		env   map[string]string
@@ -177,7 +177,7 @@ func TestDeploy_TheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 func TestDeploy_PortsAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	const want = "8080"
-	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
+	d := manifests(t, "kubernetes/base/worker.yaml")["Deployment"]
 	port := at(t, d, worker+"ports/0/name")
 	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
 		if got := at(t, d, worker+probe+"/httpGet/port"); got != port {
@@ -225,7 +225,7 @@ func TestDeploy_ProbesAskWhatAServerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
+	d := manifests(t, "kubernetes/base/worker.yaml")["Deployment"]
 	for probe, want := range map[string]string{"livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
 		path := at(t, d, worker+probe+"/httpGet/path").(string)
 		w := httptest.NewRecorder()
@@ -244,7 +244,7 @@ func TestDeploy_ProgramsRunWithoutRights(t *testing.T) {
 		t.Error("the image is not made from scratch, or its user is not a number other than 0")
 	}
 	for _, name := range []string{"worker", "dashboard"} {
-		d := manifests(t, "kubernetes/"+name+".yaml")["Deployment"]
+		d := manifests(t, "kubernetes/base/"+name+".yaml")["Deployment"]
 		if got := strconv.Itoa(at(t, d, "spec/template/spec/securityContext/runAsUser").(int)); got != uid[1] {
 			t.Errorf("the manifests run the %s as %s, the image as %s", name, got, uid[1])
 		}
@@ -294,6 +294,19 @@ func TestDeploy_TheStackHoldsTogether(t *testing.T) {
 			}
 		}
 	}
+	// An image without a version is in no registry: docker compose up has to build it,
+	// and it builds none for services of a profile.
+	built := make(map[string]bool)
+	for _, s := range c.Services {
+		if s.Build.Target != "" && len(s.Profiles) == 0 {
+			built[s.Image] = true
+		}
+	}
+	for name, s := range c.Services {
+		if len(s.Profiles) == 0 && !strings.Contains(s.Image, ":") && !built[s.Image] {
+			t.Errorf("%s runs the image %s, which docker compose up neither finds nor builds", name, s.Image)
+		}
+	}
 	redis := strings.Join(c.Services["redis"].Command, " ")
 	for _, want := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, want) {
@@ -308,7 +321,7 @@ func TestDeploy_TheStackHoldsTogether(t *testing.T) {
 func TestDeploy_ScalingFollowsTheDepthOfTheQueues(t *testing.T) {
 	t.Parallel()
 	s := manifests(t, "kubernetes/keda/autoscale.yaml")["ScaledObject"]
-	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
+	d := manifests(t, "kubernetes/base/worker.yaml")["Deployment"]
 	if got, want := at(t, s, "spec/scaleTargetRef/name"), at(t, d, "metadata/name"); got != want {
 		t.Errorf("it scales %v, the workers are %v", got, want)
 	}

@@ -21,7 +21,7 @@ type Group struct {
 	Queues            []string
 	First, Last       time.Time    // when the oldest and the newest of them died
 	Message           string       // the whole error message of the newest
-	Examples          []broker.Job // at most 3
+	Examples          []broker.Ref // at most 3
 
 	ends []time.Time // of the examined jobs
 }
@@ -74,9 +74,15 @@ func (g *Group) Has(j *broker.Job) bool {
 
 const maxExamples = 3
 
+// MaxGroups is how many groups Groups makes. It bounds their memory when each job has an
+// error of its own: to 30 MB if all messages are as long as they may be, to a tenth of
+// that with common ones. Beside that, each job in a group takes 24 bytes.
+const MaxGroups = 5000
+
 // Groups sorts dead jobs into groups as they are added. The zero value is empty.
 type Groups struct {
 	Looked int // number of jobs that were added
+	Others int // of Looked: jobs in no group, because there were MaxGroups others
 	groups map[[2]string]*Group
 }
 
@@ -90,6 +96,12 @@ func (all *Groups) Add(j *broker.Job) {
 	key := [2]string{j.Type, Fingerprint(last.Message)}
 	g := all.groups[key]
 	if g == nil {
+		if len(all.groups) == MaxGroups {
+			all.Others++
+			return
+		}
+		// Copies, so that a group does not keep whole records in memory.
+		key = [2]string{strings.Clone(key[0]), strings.Clone(key[1])}
 		g = &Group{Type: key[0], Fingerprint: key[1], First: j.FinishedAt}
 		all.groups[key] = g
 	}
@@ -99,16 +111,16 @@ func (all *Groups) Add(j *broker.Job) {
 		g.First = j.FinishedAt
 	}
 	if !j.FinishedAt.Before(g.Last) {
-		g.Last, g.Message = j.FinishedAt, last.Message
+		g.Last, g.Message = j.FinishedAt, strings.Clone(last.Message)
 	}
 	if !slices.Contains(g.Reasons, j.Reason.String()) {
 		g.Reasons = append(g.Reasons, j.Reason.String())
 	}
 	if !slices.Contains(g.Queues, j.Queue) {
-		g.Queues = append(g.Queues, j.Queue)
+		g.Queues = append(g.Queues, strings.Clone(j.Queue))
 	}
 	if len(g.Examples) < maxExamples {
-		g.Examples = append(g.Examples, *j)
+		g.Examples = append(g.Examples, broker.Ref{Queue: strings.Clone(j.Queue), ID: strings.Clone(j.ID), Epoch: j.Epoch})
 	}
 }
 

@@ -51,8 +51,14 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 	if r := (&Group{Count: 1, First: now, Last: now}).PerMinute(); r != 0 {
 		t.Errorf("the rate of one job is %v, want 0: not known", r)
 	}
-	if !list[1].Has(&list[1].Examples[0]) || list[1].Has(&list[0].Examples[0]) {
-		t.Error("a group does not know its jobs")
+	for at, e := range []broker.Ref{list[0].Examples[0], list[1].Examples[0]} {
+		j, err := New(b).Job(t.Context(), e.Queue, e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list[1].Has(j) != (at == 1) {
+			t.Errorf("the second group has %v: %v", e, at != 1)
+		}
 	}
 
 	few, all, err := New(b).DeadGroups(t.Context(), 120)
@@ -62,5 +68,25 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 	one, _, err := New(b).DeadGroups(t.Context(), 1000, "c")
 	if err != nil || one.Looked != 5 {
 		t.Errorf("of one queue %d were looked at, %v", one.Looked, err)
+	}
+}
+
+func TestGroups_AreBoundedInNumber(t *testing.T) {
+	t.Parallel()
+	var all Groups
+	add := func(typ string) {
+		all.Add(&broker.Job{Queue: "mail", ID: "a", Body: broker.Body{Type: typ}, Head: broker.Head{FinishedAt: time.Now()}})
+	}
+	for i := range MaxGroups {
+		add(fmt.Sprint("type", i))
+	}
+	if all.Others != 0 {
+		t.Errorf("of %d groups %d are left out", MaxGroups, all.Others)
+	}
+	add("one more")
+	add("and another")
+	add("type0") // a known group still grows
+	if list := all.List(); len(list) != MaxGroups || all.Looked != MaxGroups+3 || all.Others != 2 || list[0].Count != 2 {
+		t.Errorf("there are %d groups of %d jobs, and %d others; the largest has %d", len(list), all.Looked, all.Others, list[0].Count)
 	}
 }

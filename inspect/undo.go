@@ -21,7 +21,8 @@ func undoneQueue(queue string) string {
 
 // UndoRedrive makes redriven jobs of a queue dead again, with the errors, counts and
 // times that they had. Pass the jobs in was, as List or Job returned them before the
-// redrive; their payloads are not needed. A job that a worker has claimed since, or that
+// redrive. Of each only ID, CreatedAt and Head are needed, and of Head neither Errors nor
+// Kept: the redriven job still has them. A job that a worker has claimed since, or that
 // changed otherwise, is refused with ErrWrongState and left alone.
 //
 // No job is lost, even if the process dies. No store can make a pending job dead, so
@@ -122,9 +123,9 @@ func (m *mover) buryHeld(ctx context.Context, held []broker.Job, before map[stri
 	batch, sent, back := m.batch(held, report)
 	for n := range batch {
 		was := before[batch[n].ID]
-		head := was.Head
-		head.Epoch = sent[n].Epoch // keep counting, so that no earlier lease of the job is valid
-		batch[n].RunAt = was.RunAt
+		head := sent[n].Head // its epoch goes on, so that no earlier lease of the job is valid
+		head.Failures, head.Crashes, head.Snoozes = was.Failures, was.Crashes, was.Snoozes
+		head.Reason, head.Suppressed, head.FinishedAt, head.Result = was.Reason, was.Suppressed, was.FinishedAt, was.Result
 		batch[n].Restore = &broker.Restored{State: broker.StateDead, CreatedAt: was.CreatedAt, Head: head}
 	}
 	answers, _, err := m.to.restore(ctx, batch)

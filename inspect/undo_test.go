@@ -38,7 +38,8 @@ func dying(t *testing.T, b broker.Broker, queue string, n int) []broker.Job {
 	req := broker.SettleRequest{Worker: "w", Number: 1}
 	for i := range claimed.Jobs {
 		req.Items = append(req.Items, broker.Settlement{Job: &claimed.Jobs[i],
-			Outcome: broker.Die(broker.ReasonSkipRetry, broker.Failure{At: time.Now().UTC().Truncate(time.Microsecond), Message: "no route"})})
+			Outcome: broker.Die(broker.ReasonSkipRetry, broker.Failure{At: time.Now().UTC().Truncate(time.Microsecond), Message: "no route"}).
+				With(broker.Kept{Checkpoint: []byte("page 7")})})
 	}
 	_, err = b.Settle(ctx, req)
 	ok(err)
@@ -63,7 +64,12 @@ func TestInspector_UndoRedriveMakesThoseDeadAgainThatNobodyClaimed(t *testing.T)
 	if err != nil || len(claimed.Jobs) != 2 {
 		t.Fatalf("claimed %d: %v", len(claimed.Jobs), err)
 	}
-	report, err := i.UndoRedrive(ctx, "mail", was)
+	needed := make([]broker.Job, len(was))
+	for n, j := range was {
+		needed[n] = broker.Job{ID: j.ID, CreatedAt: j.CreatedAt, Head: j.Head}
+		needed[n].Errors, needed[n].Kept = broker.ErrorLog{}, nil
+	}
+	report, err := i.UndoRedrive(ctx, "mail", needed)
 	if err != nil || report.Matched != 5 || report.Done != 3 || report.Refused != 2 ||
 		!errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
 		t.Fatalf("the report is %+v (error %v), want 3 of 5 done and the claimed ones refused", report, err)
@@ -79,7 +85,8 @@ func TestInspector_UndoRedriveMakesThoseDeadAgainThatNobodyClaimed(t *testing.T)
 		}
 		dead++
 		if j.State != broker.StateDead || j.Reason != before.Reason || !j.FinishedAt.Equal(before.FinishedAt) ||
-			!j.CreatedAt.Equal(before.CreatedAt) || !reflect.DeepEqual(j.Errors, before.Errors) || j.Deliveries != before.Deliveries ||
+			!j.CreatedAt.Equal(before.CreatedAt) || !reflect.DeepEqual(j.Errors, before.Errors) ||
+			!reflect.DeepEqual(j.Kept, before.Kept) || j.Kept == nil || j.Deliveries != before.Deliveries ||
 			string(j.Payload) != "payload "+before.ID[1:] || j.Epoch <= before.Redriven().Epoch+1 { // of the hold
 			t.Errorf("after the undo the job is %+v, and was %+v", j, before)
 		}

@@ -82,6 +82,17 @@ func TestDLQ_ListTakesTheNewestOfEachQueueInTurn(t *testing.T) {
 	}
 }
 
+func TestDLQ_GroupsAreBoundedInNumber(t *testing.T) {
+	t.Parallel()
+	c, store := inMemory(t)
+	var all []deaths
+	for i := range inspect.MaxGroups + 2 {
+		all = append(all, deaths{"mail", fmt.Sprint("t", i), "no route", broker.ReasonRetries, 1, time.Minute})
+	}
+	bury(t, store, all...)
+	c.has(c.run(0, "dlq", "groups", "--limit", "0"), "2 more jobs have other types or errors: at most 5,000 groups are made.")
+}
+
 func TestDLQ_AGroupIsDecidedAboutAsOne(t *testing.T) {
 	t.Parallel()
 	c, store := inMemory(t)

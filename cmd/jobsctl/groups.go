@@ -90,6 +90,9 @@ many it changed.`,
 			if !all {
 				a.say("These are groups of the %s newest dead jobs; there are more (--limit).", number(groups.Looked))
 			}
+			if groups.Others > 0 {
+				a.say("%s more jobs have other types or errors: at most %s groups are made.", number(groups.Others), number(inspect.MaxGroups))
+			}
 			return nil
 		},
 	}

@@ -40,8 +40,11 @@
     return all;
   }
   function color(variable) { return getComputedStyle(document.documentElement).getPropertyValue("--" + variable).trim(); }
-  function clock(seconds) { return new Date(seconds * 1000).toLocaleTimeString([], span ? { hour12: false, hour: "2-digit", minute: "2-digit" } : { hour12: false }); }
-  function day(seconds) { return new Date(seconds * 1000).toLocaleDateString([], { month: "short", day: "numeric" }); }
+  // Times are UTC, like all times of the pages.
+  const zone = { timeZone: "UTC" };
+  const hours = Object.assign({ hourCycle: "h23", hour: "2-digit", minute: "2-digit" }, zone, span ? {} : { second: "2-digit" });
+  function clock(seconds) { return new Date(seconds * 1000).toLocaleTimeString([], hours); }
+  function day(seconds) { return new Date(seconds * 1000).toLocaleDateString([], Object.assign({ month: "short", day: "numeric" }, zone)); }
   function moment(seconds) { return span > 86400 ? day(seconds) + " " + clock(seconds) : clock(seconds); }
   function tick(seconds) { return span > 86400 ? day(seconds) : clock(seconds); }
   function short(v) {
@@ -97,12 +100,13 @@
       const axis = { stroke: color("soft"), grid: { stroke: color("line-soft"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui" };
       const options = {
         width: holder.clientWidth, height: 190, cursor: { y: false }, hooks: { drawClear: [mark], ready: [newestInLegend] },
+        tzDate: function (seconds) { return uPlot.tzDate(new Date(seconds * 1000), "UTC"); }, // so that ticks are at whole hours and days
         scales: {
           x: { range: function (_, low, high) { return span ? [now - span, now] : [low, high]; } },
           y: { range: function (_, low, high) { return [0, Math.max(chart.incrs ? 1 : 0.001, high * 1.1 || (chart.unit ? 0.1 : 1))]; } }
         },
         axes: [Object.assign({ values: function (_, v) { return v.map(tick); }, space: 70 }, axis), Object.assign({ size: 56, incrs: chart.incrs, values: function (_, v) { return v.map(write); } }, axis)],
-        series: [{ value: function (_, v) { return v == null ? "–" : moment(v); } }].concat(chart.series.map(function (s, i) {
+        series: [{ label: "Time, UTC", value: function (_, v) { return v == null ? "–" : moment(v); } }].concat(chart.series.map(function (s, i) {
           return {
             label: s[1], stroke: color(s[0]), width: 2, dash: dashes[i], points: { show: false }, spanGaps: false,
             paths: chart.steps ? uPlot.paths.stepped({ align: -1 }) : undefined,
@@ -120,7 +124,7 @@
     const marks = deploys.map(function (d) { return d.program + " since " + moment(Date.parse(d.at) / 1000); })
       .concat(pauses().map(function (p) { return "paused " + moment(p[0]) + " to " + moment(p[1]); }));
     const text = !points.length ? "There is no history of this span yet. A server of the store keeps a point a minute."
-      : marks.length ? "Marked: " + marks.slice(-12).join("; ") + "." : "";
+      : marks.length ? "Marked, in UTC: " + marks.slice(-12).join("; ") + "." : "";
     if (say.textContent !== text) say.textContent = text;
     if (place.hidden) return;
     if (drawn.length) drawn.forEach(function (one) { one.plot.setData(columns(one.chart)); newestInLegend(one.plot); });

@@ -13,8 +13,7 @@ import (
 
 // commandNames are the calls to a store, as broker.Call names them.
 var commandNames = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
-	"Policy",
-	"Watch", "Examine", "Ping"}
+	"Policy", "Keys", "Watch", "Examine", "Ping"}
 
 // Kinds of failure of a call.
 const (
@@ -33,8 +32,8 @@ type command struct {
 }
 
 func newCommands() map[string]*command {
-	all := make(map[string]*command, len(commandNames))
-	for _, method := range commandNames {
+	all := make(map[string]*command, len(commandNames)+1)
+	for _, method := range append([]string{other}, commandNames...) {
 		name := strings.ToLower(method)
 		c := &command{took: recorded(labelCommand, name)}
 		for i, failure := range failureNames {
@@ -45,12 +44,21 @@ func newCommands() map[string]*command {
 	return all
 }
 
+// command returns the options for a method, or those of "other" for a method that is
+// not in commandNames: a metric must never break the call that it measures.
+func (m *Metrics) command(method string) *command {
+	if c := m.commands[method]; c != nil {
+		return c
+	}
+	return m.commands[other]
+}
+
 // measure measures a call to the store.
 func (m *Metrics) measure(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	began := time.Now()
 	err := next(ctx)
 	if req, ok := c.Request.(*broker.ClaimRequest); !ok || req.Wait == 0 {
-		m.instruments.command.Record(ctx, time.Since(began).Seconds(), m.commands[c.Method].took...)
+		m.instruments.command.Record(ctx, time.Since(began).Seconds(), m.command(c.Method).took...)
 	}
 	m.failed(ctx, c.Method, ofParts(c.Reply, err))
 	if claimed, ok := c.Reply.(*broker.Claimed); ok {
@@ -71,7 +79,7 @@ func (m *Metrics) failed(ctx context.Context, method string, err error) {
 	case errors.Is(err, broker.ErrUnavailable):
 		kind = failedUnavailable
 	}
-	m.instruments.storeErrors.Add(ctx, 1, m.commands[method].failed[kind]...)
+	m.instruments.storeErrors.Add(ctx, 1, m.command(method).failed[kind]...)
 }
 
 // ofParts returns err or, if that is nil, the first error in the reply that is

@@ -89,6 +89,9 @@ func (k tick) jobID(schedule string) string {
 	return schedule + "@" + k.At.UTC().Format(layout)
 }
 
+// header returns the value of HeaderTick.
+func (k tick) header() string { return k.At.UTC().Format(time.RFC3339Nano) }
+
 // Headers of each tick's job. TickOf reads them.
 const (
 	HeaderSchedule = "jobs-schedule"      // the ID of the schedule
@@ -121,7 +124,7 @@ func (r *record) task(schedule string, k tick) *jobs.Task {
 		jobs.WithCorrelationID(j.CorrelationID), jobs.WithIdempotencyKey(j.IdempotencyKey), jobs.WithPayloadRef(j.PayloadRef),
 		jobs.WithSource(j.Source), jobs.WithDelay(0), jobs.WithDeadline(time.Time{}),
 		jobs.WithID(k.jobID(schedule)), jobs.WithHeader(HeaderSchedule, schedule),
-		jobs.WithHeader(HeaderTick, k.At.UTC().Format(time.RFC3339Nano)),
+		jobs.WithHeader(HeaderTick, k.header()),
 	}
 	for name, value := range j.HeaderBytes {
 		opts = append(opts, jobs.WithHeader(name, string(value)))

@@ -150,6 +150,9 @@ func (a *app) showSchedule(i *schedule.Info, payload bool) error {
 	field("NEXT", clock(i.Next))
 	field("LAST", clock(i.Last))
 	field("LAST JOB", i.LastJob)
+	if i.LastQueue != i.Queue {
+		field("LAST QUEUE", i.LastQueue)
+	}
 	field("BUFFERED", clock(i.Buffered))
 	field("START", clock(i.Start))
 	field("END", clock(i.End))

@@ -113,11 +113,12 @@ func TickOf(job *jobs.Job) (t Tick, ok bool) {
 	return Tick{Schedule: job.Header(HeaderSchedule), At: at}, true
 }
 
-// task returns the task to enqueue for a tick.
+// task returns the task to enqueue for a tick. Its options override every default of a client.
 func (r *record) task(schedule string, k tick) *jobs.Task {
 	j := &r.Job
 	opts := []jobs.Option{
-		jobs.WithoutUnique(),
+		jobs.WithoutUnique(), jobs.WithoutHeaders(),
+		jobs.WithLabels(), jobs.WithLabelShare("none", 0), // the name of the queue has the labels
 		jobs.WithQueue(j.Queue), jobs.WithTypeVersion(j.TypeVersion), jobs.WithHeaders(j.Headers), jobs.WithPriority(j.Priority),
 		jobs.WithMaxRetries(j.MaxRetries), jobs.WithCrashBudget(j.CrashBudget), jobs.WithTimeout(time.Duration(j.Timeout)),
 		jobs.WithRetention(time.Duration(j.Retention)), jobs.WithBackoff(j.Backoff), jobs.WithPartitionKey(j.Key),

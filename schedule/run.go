@@ -112,15 +112,12 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
 	changed bool, next time.Time, err error,
 ) {
-	from := st.Through
-	if r.Since.After(from) {
-		from = r.Since
-	}
+	from := r.from(st.Through, now)
 	d := p.dueBetween(from, now)
 	for _, at := range st.Runs {
 		st.Pending = append(st.Pending, tick{At: at, Manual: true})
 	}
-	changed = len(st.Runs) > 0 || !d.through.Equal(from)
+	changed = len(st.Runs) > 0 || !d.through.Equal(st.Through)
 	st.Runs, st.Through = nil, d.through
 	if st.Paused != nil {
 		return changed, d.next, nil

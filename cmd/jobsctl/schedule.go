@@ -42,7 +42,8 @@ become jobs; "jobsctl schedule show" says why. The status is
   waiting     for its next tick
   paused      until it is resumed
   ended       there is no further tick
-  late        a tick has been due for two minutes, and is not enqueued
+  late        a tick has been due for two minutes and is not enqueued, or the
+              schedule sleeps past its next tick
   failing     the last tick was not enqueued
   stopped     the schedule's own job has ended or is held
   unreadable  this program cannot read the definition`,

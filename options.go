@@ -167,6 +167,11 @@ func WithHeaders(headers map[string]string) Option {
 	})
 }
 
+// WithoutHeaders undoes all earlier WithHeader and WithHeaders options.
+func WithoutHeaders() Option {
+	return optionFunc(func(c *enqueueConfig) { c.job.Body.Headers = nil })
+}
+
 func setHeader(job *broker.NewJob, key, value string) {
 	if job.Body.Headers == nil {
 		job.Body.Headers = make(map[string]string)

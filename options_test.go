@@ -114,6 +114,15 @@ func TestOptions_HeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
 	}
 }
 
+func TestOptions_WithoutHeadersDropsThoseBefore(t *testing.T) {
+	t.Parallel()
+	c := NewClient(nil, ClientConfig{Defaults: []Option{WithHeader("tenant", "x")}})
+	got := described(t, c, NewTask("mail", nil, WithHeaders(map[string]string{"a": "1"})), WithoutHeaders(), WithHeader("b", "2"))
+	if want := map[string]string{"b": "2"}; !reflect.DeepEqual(got.Body.Headers, want) {
+		t.Errorf("headers are %v, want %v", got.Body.Headers, want)
+	}
+}
+
 func TestOptions_UniqueOptionsCombine(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{})

@@ -64,7 +64,7 @@ func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := schedulePage{Info: info}
 	if info.LastJob != "" {
-		p.LastJobTo = link("job", "queue", info.Queue, "id", info.LastJob)
+		p.LastJobTo = link("job", "queue", info.LastQueue, "id", info.LastJob)
 	}
 	v := h.view(r, "schedules", "Schedule "+text(info.ID))
 	v.Live, v.Data = false, p

@@ -18,6 +18,21 @@ func (r *record) plan(id string) (*plan, error) {
 	return &plan{timing, r.Start, r.End, r.offset(id), r.Misfire}, nil
 }
 
+// from returns the time after which ticks are to be decided. A time far ahead of now was stored while the
+// store's clock was ahead. It does not count, or the schedule would be silent until then. Ticks that it has
+// run already are duplicates by their IDs. Small steps of the clock change nothing.
+func (r *record) from(through, now time.Time) time.Time {
+	if r.Since.After(through) && !isAhead(r.Since, now) {
+		through = r.Since
+	}
+	if isAhead(through, now) {
+		return when(now)
+	}
+	return through
+}
+
+func isAhead(t, now time.Time) bool { return t.Sub(now) > Grace }
+
 // after returns the first tick after t.
 func (p *plan) after(t time.Time) (time.Time, bool) {
 	if before := p.start.Add(-1); !p.start.IsZero() && t.Before(before) {

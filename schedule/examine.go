@@ -53,6 +53,10 @@ func finding(info *Info) (f broker.Finding, wrong bool) {
 	case StatusLate:
 		f.FindingKind = kinds.Of("schedule-late")
 		f.What = fmt.Sprintf("its tick of %s is not enqueued", info.Due.Format(time.RFC3339))
+		if info.Due.After(info.Now) {
+			f.What = fmt.Sprintf("it sleeps past its tick of %s: the store's clock was ahead, or somebody put it off",
+				info.Due.Format(time.RFC3339))
+		}
 		if info.Error != "" {
 			f.What += ": " + info.Error
 		}

@@ -32,8 +32,9 @@ type world struct {
 	begun   map[string]time.Time // by ID: when a job first began
 	handler jobs.HandlerFunc     // nil returns at once
 
-	served *Schedules // of the last server
-	refuse string     // the client's middleware refuses tasks of this type
+	served *Schedules        // of the last server
+	client jobs.ClientConfig // of servers: defaults and middleware
+	refuse string            // the client's middleware refuses tasks of this type
 }
 
 func inWorld(t *testing.T, f func(w *world)) {
@@ -58,7 +59,8 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jo
 	w.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	ext.Logger = cfg.Logger
-	client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{w.refusing}})
+	client := jobs.NewClient(b, jobs.ClientConfig{Defaults: w.client.Defaults,
+		Middleware: append([]jobs.EnqueueMiddleware{w.refusing}, w.client.Middleware...)})
 	w.served = New(b, "test")
 	cfg.Extensions = []jobs.Extension{w.served.Extension(client, ext)}
 	s, err := jobs.NewServer(b, cfg)

@@ -89,6 +89,9 @@ func (k tick) jobID(schedule string) string {
 	return schedule + "@" + k.At.UTC().Format(layout)
 }
 
+// header returns the value of HeaderTick.
+func (k tick) header() string { return k.At.UTC().Format(time.RFC3339Nano) }
+
 // Headers of each tick's job. TickOf reads them.
 const (
 	HeaderSchedule = "jobs-schedule"      // the ID of the schedule
@@ -110,18 +113,19 @@ func TickOf(job *jobs.Job) (t Tick, ok bool) {
 	return Tick{Schedule: job.Header(HeaderSchedule), At: at}, true
 }
 
-// task returns the task to enqueue for a tick.
+// task returns the task to enqueue for a tick. Its options override every default of a client.
 func (r *record) task(schedule string, k tick) *jobs.Task {
 	j := &r.Job
 	opts := []jobs.Option{
-		jobs.WithoutUnique(),
+		jobs.WithoutUnique(), jobs.WithoutHeaders(),
+		jobs.WithLabels(), jobs.WithLabelShare("none", 0), // the name of the queue has the labels
 		jobs.WithQueue(j.Queue), jobs.WithTypeVersion(j.TypeVersion), jobs.WithHeaders(j.Headers), jobs.WithPriority(j.Priority),
 		jobs.WithMaxRetries(j.MaxRetries), jobs.WithCrashBudget(j.CrashBudget), jobs.WithTimeout(time.Duration(j.Timeout)),
 		jobs.WithRetention(time.Duration(j.Retention)), jobs.WithBackoff(j.Backoff), jobs.WithPartitionKey(j.Key),
 		jobs.WithCorrelationID(j.CorrelationID), jobs.WithIdempotencyKey(j.IdempotencyKey), jobs.WithPayloadRef(j.PayloadRef),
 		jobs.WithSource(j.Source), jobs.WithDelay(0), jobs.WithDeadline(time.Time{}),
 		jobs.WithID(k.jobID(schedule)), jobs.WithHeader(HeaderSchedule, schedule),
-		jobs.WithHeader(HeaderTick, k.At.UTC().Format(time.RFC3339Nano)),
+		jobs.WithHeader(HeaderTick, k.header()),
 	}
 	for name, value := range j.HeaderBytes {
 		opts = append(opts, jobs.WithHeader(name, string(value)))

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,4 +40,29 @@ func TestSchedule_TicksRunOnServersThatHaveTheirLabels(t *testing.T) {
 			w.Errorf("a share of ticks without a key: %v", err)
 		}
 	})
+}
+
+func TestWithJob_DefaultsOfClientsDoNotApply(t *testing.T) {
+	t.Parallel()
+	defaults := []jobs.Option{jobs.WithQueue("default"), jobs.WithLabels("gpu"), jobs.WithLabelShare("canary", 100),
+		jobs.WithHeader("tenant", "x"), jobs.WithPriority(jobs.PriorityUrgent), jobs.WithDelay(time.Hour),
+		jobs.WithDeadline(time.Now()), jobs.WithTimeout(time.Second),
+		jobs.WithMaxRetries(1), jobs.WithBackoff(jobs.Backoff{Kind: jobs.BackoffConstant, Base: time.Second}), jobs.WithCrashBudget(1),
+		jobs.WithRetention(time.Hour), jobs.WithID("id"), jobs.WithPartitionKey("k"), jobs.WithCorrelationID("c"), jobs.WithIdempotencyKey("i"),
+		jobs.WithTypeVersion(9), jobs.WithSource("client"), jobs.WithPayloadRef("ref"), jobs.WithUniqueKey("u"),
+		jobs.WithUniqueDebounce(time.Minute, time.Hour)}
+	client := jobs.NewClient(nil, jobs.ClientConfig{Defaults: defaults})
+	for name, opts := range map[string][]jobs.Option{"plain": nil, "labelled": {jobs.WithLabels("eu"), jobs.WithHeader("a", "b"),
+		jobs.WithHeader("raw", "\xff"), jobs.WithUniqueKey("own")}} {
+		task := jobs.NewTask("t", []byte("p"), append([]jobs.Option{jobs.WithQueue("reports")}, opts...)...)
+		r, err := newRecord(Definition{ID: "s", Spec: Every(time.Hour), Task: task}, "test", broker.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := tick{At: time.Now()}
+		got, err := client.Draft(r.task("s", k))
+		if want := r.newJob("s", k); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: with defaults of the client the job is %+v, want %+v (%v)", name, got, want, err)
+		}
+	}
 }

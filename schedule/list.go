@@ -28,16 +28,18 @@ type Info struct {
 	Payload []byte
 	Created time.Time
 
-	Now      time.Time // the store's, when this was read
-	Status   Status
-	State    broker.State // of the schedule's own job
-	Next     time.Time    // when the next tick is due; zero if there is none
-	Due      time.Time    // the oldest tick that should be enqueued and is not; if there is none, Next
-	Last     time.Time    // the last tick that was run
-	LastJob  string       // the ID of its job
-	Buffered time.Time    // a tick that waits until the last one's job has ended
-	Paused   *Pause
-	Counts   Counts
+	Now     time.Time // the store's, when this was read
+	Status  Status
+	State   broker.State // of the schedule's own job
+	Next    time.Time    // when the next tick is due; zero if there is none
+	Due     time.Time    // the oldest tick that should be enqueued and is not; if there is none, Next
+	Last    time.Time    // the last tick that was run
+	LastJob string       // the ID of its job
+	// LastQueue is the queue of that job. It differs from Queue if middleware of the client moved the job.
+	LastQueue string
+	Buffered  time.Time // a tick that waits until the last one's job has ended
+	Paused    *Pause
+	Counts    Counts
 	// Error says why the schedule cannot run, or why its last tick was not
 	// enqueued.
 	Error string
@@ -173,9 +175,9 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Error = st.Error
 	}
 	if st.Last != nil {
-		info.Last, info.LastJob = st.Last.At, st.Last.ID
+		info.Last, info.LastJob, info.LastQueue = st.Last.At, st.Last.ID, st.Last.Queue
 	}
-	if next, ok := p.after(later(st.Through, r.Since)); ok {
+	if next, ok := p.after(r.from(st.Through, now)); ok {
 		following, _ := p.after(next)
 		info.Next = p.dueAt(next, following)
 	}
@@ -184,7 +186,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Due = st.Pending[0].At
 	}
 	if info.Status != StatusStopped {
-		info.Status = info.status(&st)
+		info.Status = info.status(&st, job.RunAt)
 	}
 	return info, nil
 }

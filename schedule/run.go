@@ -112,15 +112,12 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
 	changed bool, next time.Time, err error,
 ) {
-	from := st.Through
-	if r.Since.After(from) {
-		from = r.Since
-	}
+	from := r.from(st.Through, now)
 	d := p.dueBetween(from, now)
 	for _, at := range st.Runs {
 		st.Pending = append(st.Pending, tick{At: at, Manual: true})
 	}
-	changed = len(st.Runs) > 0 || !d.through.Equal(from)
+	changed = len(st.Runs) > 0 || !d.through.Equal(st.Through)
 	st.Runs, st.Through = nil, d.through
 	if st.Paused != nil {
 		return changed, d.next, nil
@@ -205,10 +202,22 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 	var failed error
 	st.Error = ""
 	for i, k := range st.Pending {
+		// Middleware can move the job, and a unique key can make it replace another one.
+		j := &lastJob{Queue: receipts[i].Queue, ID: receipts[i].ID, At: k.At}
 		err := receipts[i].Err
+		stored := err == nil
+		if errors.Is(err, broker.ErrDuplicate) {
+			var unknown error
+			if stored, unknown = x.isOf(ctx, id, k, j); unknown != nil {
+				err = unknown
+			}
+		}
 		switch {
-		case err == nil || errors.Is(err, broker.ErrDuplicate) && receipts[i].ID == k.jobID(id):
+		case stored:
 			st.Counts.Enqueued++
+			if st.Last != nil && !k.Manual && k.At.Equal(st.Last.At) {
+				st.Last = j
+			}
 		case errors.Is(err, broker.ErrDuplicate): // its unique key is held
 			st.Counts.Duplicate++
 		case refusedForGood(err):
@@ -222,6 +231,20 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 	}
 	st.Pending = left
 	return failed
+}
+
+// isOf reports whether the job that made a tick's job a duplicate is of that tick: then a run that was
+// cut off has stored it.
+func (x *runner) isOf(ctx context.Context, id string, k tick, j *lastJob) (bool, error) {
+	if j.ID == k.jobID(id) || j.ID == "" {
+		return j.ID != "", nil
+	}
+	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
+	if err != nil || len(page.Jobs) == 0 {
+		return false, err
+	}
+	h := page.Jobs[0].Headers
+	return h[HeaderSchedule] == id && h[HeaderTick] == k.header(), nil
 }
 
 // refusedForGood reports whether the same job would be refused again.

@@ -28,7 +28,8 @@ type state struct {
 	Error    string      `json:"error,omitempty"` // why the last tick is not enqueued
 }
 
-// lastJob is the job of the newest tick that was chosen to run.
+// lastJob is the job of the newest tick that was chosen to run. Before the tick is enqueued, it is where
+// the definition puts the job; afterwards it is where the store has it.
 type lastJob struct {
 	Queue string    `json:"queue"`
 	ID    string    `json:"id"`

@@ -14,7 +14,7 @@ const (
 	StatusWaiting    Status = "waiting"    // for its next tick
 	StatusPaused     Status = "paused"     // until Resume
 	StatusEnded      Status = "ended"      // there is no further tick
-	StatusLate       Status = "late"       // a tick has been due for more than Grace, and is not enqueued
+	StatusLate       Status = "late"       // a tick has been due for more than Grace and is not enqueued, or it sleeps past the next one
 	StatusFailing    Status = "failing"    // its last tick was not enqueued; Info.Error says why
 	StatusStopped    Status = "stopped"    // its own job has ended or is held, so it does not tick
 	StatusUnreadable Status = "unreadable" // this program cannot read its definition
@@ -29,12 +29,15 @@ func Statuses() []Status {
 // death, or a queue that is full for a moment, causes a shorter delay.
 const Grace = 2 * time.Minute
 
-// status returns the status of a schedule that is not stopped.
-func (info *Info) status(st *state) Status {
+// status returns the status of a schedule that is not stopped. Its own job is due at runAt, which is zero
+// if the job is due already.
+func (info *Info) status(st *state, runAt time.Time) Status {
+	// No schedule sleeps for so long. The store's clock was ahead, or somebody put the job off.
+	oversleeps := isAhead(st.Through, info.Now) || runAt.Sub(info.Now) > maxNap+Grace
 	switch {
 	case st.Paused != nil:
 		return StatusPaused
-	case !info.Due.IsZero() && info.Now.Sub(info.Due) > Grace:
+	case !info.Due.IsZero() && (info.Now.Sub(info.Due) > Grace || oversleeps):
 		return StatusLate
 	case info.Error != "":
 		return StatusFailing

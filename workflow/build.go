@@ -19,12 +19,9 @@ const (
 	maxNodes = 20_000 // of one workflow: a run looks at this many in a few tenths of a second
 
 	defaultRetention = 24 * time.Hour
-	// The record of a workflow outlives those of its nodes, because the sweep
-	// needs it to find them.
-	recordMargin = time.Hour
-	maxRetention = broker.MaxDelay - 2*recordMargin
-	// Records of nodes stay until the sweep of their workflow deletes them.
-	nodeRetention time.Duration = broker.MaxDelay
+	// Records of workflows and nodes stay until the sweep deletes them, however late it runs: it needs the
+	// record of the workflow to find those of the nodes.
+	untilSwept time.Duration = broker.MaxDelay
 )
 
 // Headers of the jobs of a workflow; see Of.
@@ -58,9 +55,6 @@ type builder struct {
 // plan checks a workflow and returns its plan.
 func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: when(w.Deadline), Retention: duration(w.Retention)}}
-	if w.Retention > maxRetention {
-		return nil, broker.Invalid("Retention", "is %v, the limit is %v (100 years)", w.Retention, maxRetention)
-	}
 	if p.graph.Retention == 0 {
 		p.graph.Retention = duration(defaultRetention)
 	}

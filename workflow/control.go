@@ -155,16 +155,10 @@ func Delete(ctx context.Context, client *jobs.Client, id string) error {
 		if !w.job.State.Final() {
 			return refuse("the workflow is %s; cancel it first", w.whole())
 		}
-		if err := s.empty(ctx, w, true); err != nil {
+		if err := s.removeWhole(ctx, w, true); err != nil {
 			return err
 		}
-		if err := s.remove(ctx, []broker.Ref{{Queue: Queue, ID: w.graph.jobID(":sweep")}}); err != nil {
-			return err
-		}
-		if err := s.forget(ctx, id, w.graph.Birth); err != nil {
-			return err
-		}
-		return s.remove(ctx, []broker.Ref{w.job.Ref()})
+		return s.remove(ctx, []broker.Ref{{Queue: Queue, ID: w.graph.jobID(":sweep")}})
 	}(), "delete workflow", id)
 }
 

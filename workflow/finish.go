@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // halt waits for the nodes that have started, or cancels them, and then begins
@@ -106,11 +107,7 @@ func (st *state) resumable() bool {
 // finish stores that the workflow has ended, starts its callbacks, and removes
 // the jobs that will not run. Each step can be repeated.
 func (r *run) finish(ctx context.Context) error {
-	ttl := broker.MaxDelay
-	if !r.failed() {
-		ttl = r.g.memory()
-	}
-	if err := r.x.save(ctx, r.held, ttl); err != nil {
+	if err := r.x.save(ctx, r.held, broker.MaxDelay); err != nil {
 		return err
 	}
 	when := map[string]bool{whenEnded: true, whenSuccess: r.Outcome == StateCompleted && !r.failed()}
@@ -192,13 +189,13 @@ func (r *run) outcome(ctx context.Context, job *jobs.Job) error {
 
 const typeSweep = "sweep"
 
-// sweepLetter says which workflow's nodes to remove.
+// sweepLetter says which workflow to remove.
 type sweepLetter struct {
 	ID    string `json:"id"`
 	Birth string `json:"birth"`
 }
 
-// planSweep schedules the removal of a workflow's nodes for the end of its
+// planSweep schedules the removal of a workflow and its nodes for the end of its
 // retention.
 func (s store) planSweep(ctx context.Context, id string, g *graph) error {
 	text, err := json.Marshal(sweepLetter{id, g.Birth})
@@ -212,7 +209,7 @@ func (s store) planSweep(ctx context.Context, id string, g *graph) error {
 	return err
 }
 
-// sweep removes the nodes of a workflow that has ended. Dead ones stay for an
+// sweep removes a workflow that was completed or cancelled, with its nodes. Dead nodes stay for an
 // operator's decision.
 func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 	var l sweepLetter
@@ -220,13 +217,34 @@ func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 		return jobs.Cancel(err)
 	}
 	w, err := x.load(ctx, l.ID)
-	if err == nil && w.graph.Birth == l.Birth {
-		err = x.empty(ctx, w, false)
-	}
-	if err != nil && broker.StoreFailed(err) {
+	switch {
+	case errors.Is(err, broker.ErrNotFound), err == nil && (w.graph.Birth != l.Birth || w.job.State == broker.StateDead):
+		return nil
+	case err == nil && !w.job.State.Final(): // its last run is not settled
 		return jobs.Snooze(failedPause)
+	case err == nil:
+		err = x.removeWhole(ctx, w, false)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			x.log.Warn("jobs: a workflow could not be removed and is tried again", "workflow", l.ID, "error", err)
+		}
+		return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
 	}
 	return nil
+}
+
+// removeWhole removes a workflow with everything in it; see empty. The workflow's own job goes last, so
+// that a repetition finds the rest.
+func (s store) removeWhole(ctx context.Context, w *stored, all bool) error {
+	err := s.empty(ctx, w, all)
+	if err == nil {
+		err = s.forget(ctx, w.job.ID, w.graph.Birth)
+	}
+	if err == nil {
+		err = s.remove(ctx, []broker.Ref{w.job.Ref()})
+	}
+	return err
 }
 
 // stored is a workflow as the store has it.
@@ -327,13 +345,7 @@ func (s store) removeNested(ctx context.Context, id string, all bool) error {
 		return nil
 	}
 	if err == nil {
-		err = s.empty(ctx, w, all)
-	}
-	if err == nil {
-		err = s.forget(ctx, id, w.graph.Birth)
-	}
-	if err == nil {
-		err = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: id}})
+		err = s.removeWhole(ctx, w, all)
 	}
 	return err
 }

@@ -125,15 +125,15 @@ func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]strin
 	return added, nil
 }
 
-// letterDue handles a letter that is due: it drops the letter unless its workflow
-// exists and can still run.
+// letterDue handles a letter that is due: it drops the letter unless its workflow exists. Without the nodes
+// that handlers added, the sweep would not find their records.
 func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 	id := strings.TrimPrefix(job.PartitionKey(), letterKey(""))
 	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
 	if err != nil {
 		return jobs.Snooze(failedPause)
 	}
-	if len(page.Jobs) > 0 && page.Jobs[0].State != broker.StateCompleted && page.Jobs[0].State != broker.StateCancelled {
+	if len(page.Jobs) > 0 {
 		return jobs.Snooze(letterSpan)
 	}
 	return nil

@@ -116,10 +116,13 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 		r.Phase = phaseAborted
 		fallthrough
 	case phaseAborted:
-		if err := x.save(ctx, r.held, g.memory()); err != nil {
+		if err := x.save(ctx, r.held, broker.MaxDelay); err != nil {
 			return 0, err
 		}
-		return 0, x.clear(ctx, g)
+		if err := x.clear(ctx, g); err != nil {
+			return 0, err
+		}
+		return 0, x.planSweep(ctx, r.id, g)
 	case phaseParked: // a nested workflow that was nudged before it may start
 		return broker.MaxDelay, nil
 	}

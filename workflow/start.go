@@ -92,7 +92,7 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 // job returns the job of a workflow, without a time to run.
 func (p *plan) job() broker.NewJob {
 	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: p.graph.encode(),
-		Key: keyWorkflow, Retention: time.Duration(p.graph.Retention) + recordMargin}}
+		Key: keyWorkflow, Retention: untilSwept}}
 	return j
 }
 
@@ -144,7 +144,6 @@ func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
 	for name, inner := range p.nested {
 		j := inner.job()
 		j.RunAt, j.Body.Key, j.Body.Source = parked.Until, keyNested, p.id
-		j.Body.Retention = nodeRetention
 		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
 		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the ID contains the birth, so the stored job is this one
 			return inNode(name, err)
@@ -169,7 +168,7 @@ func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error 
 		parcels := p.parcels[from:min(len(p.parcels), from+maxSend)]
 		tasks := make([]*jobs.Task, len(parcels))
 		for i, c := range parcels {
-			retention := nodeRetention
+			retention := untilSwept
 			switch c.name {
 			case whenSuccess, whenFailure, whenEnded: // the workflow does not need their records
 				retention = time.Duration(g.Retention)
@@ -230,14 +229,15 @@ func (s store) abort(ctx context.Context, id string, g *graph) error {
 	default:
 		return fmt.Errorf("%w: the workflow has started", broker.ErrWrongState)
 	}
-	if err := s.save(ctx, h, g.memory()); err != nil {
+	if err := s.save(ctx, h, abortedFor); err != nil {
 		return err
 	}
 	return s.clear(ctx, g)
 }
 
-// memory returns how long the state of a workflow that has ended is kept.
-func (g *graph) memory() time.Duration { return time.Duration(g.Retention) + 2*recordMargin }
+// abortedFor is how long the state of a workflow that was given up is kept when its job is removed, for
+// another client that is still starting it.
+const abortedFor = 2 * time.Hour
 
 // nudge makes a workflow run now. If it is running, nudge tries again after a
 // pause. The error is that of the store.

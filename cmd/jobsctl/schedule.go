@@ -42,7 +42,8 @@ become jobs; "jobsctl schedule show" says why. The status is
   waiting     for its next tick
   paused      until it is resumed
   ended       there is no further tick
-  late        a tick has been due for two minutes, and is not enqueued
+  late        a tick has been due for two minutes and is not enqueued, or the
+              schedule sleeps past its next tick
   failing     the last tick was not enqueued
   stopped     the schedule's own job has ended or is held
   unreadable  this program cannot read the definition`,
@@ -150,6 +151,9 @@ func (a *app) showSchedule(i *schedule.Info, payload bool) error {
 	field("NEXT", clock(i.Next))
 	field("LAST", clock(i.Last))
 	field("LAST JOB", i.LastJob)
+	if i.LastQueue != i.Queue {
+		field("LAST QUEUE", i.LastQueue)
+	}
 	field("BUFFERED", clock(i.Buffered))
 	field("START", clock(i.Start))
 	field("END", clock(i.End))

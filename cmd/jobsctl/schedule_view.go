@@ -21,6 +21,7 @@ type scheduleView struct {
 	NextAt        *time.Time      `json:"next_at,omitempty"`
 	LastAt        *time.Time      `json:"last_at,omitempty"`
 	LastJob       string          `json:"last_job,omitempty"`
+	LastQueue     string          `json:"last_queue,omitempty"`
 	BufferedAt    *time.Time      `json:"buffered_at,omitempty"`
 	Start         *time.Time      `json:"start,omitempty"`
 	End           *time.Time      `json:"end,omitempty"`
@@ -41,7 +42,8 @@ type scheduleView struct {
 
 func viewSchedule(i *schedule.Info, payload bool) scheduleView {
 	v := scheduleView{ID: i.ID, Owner: i.Owner, Spec: i.Spec, Zone: i.Zone, Status: string(i.Status), Error: i.Error,
-		NextAt: at(i.Next), LastAt: at(i.Last), LastJob: i.LastJob, BufferedAt: at(i.Buffered), Start: at(i.Start), End: at(i.End),
+		NextAt: at(i.Next), LastAt: at(i.Last), LastJob: i.LastJob, LastQueue: i.LastQueue, BufferedAt: at(i.Buffered),
+		Start: at(i.Start), End: at(i.End),
 		Jitter: i.Jitter.Seconds(), Expiry: i.Expiry.Seconds(), MisfireMax: i.Misfire.Max, MisfireWindow: i.Misfire.Window.Seconds(),
 		Overlap: string(i.Overlap), Missed: i.Counts.Missed(), Counts: i.Counts, Queue: i.Queue, Type: i.Type, CreatedAt: at(i.Created),
 		PayloadBytes: len(i.Payload)}

@@ -1,0 +1,129 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// nothing checks that no job and no state of the workflow w is left.
+func (w *world) nothing(when string) {
+	w.Helper()
+	for _, queue := range []string{"default", Queue} {
+		for _, state := range broker.States() {
+			page, err := w.store.Find(w.Context(), broker.Query{Queue: queue, State: state, Suppressed: true, Limit: 1000})
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, j := range page.Jobs {
+				w.Errorf("%s %s is left in %s, %v", when, j.ID, queue, j.State)
+			}
+		}
+	}
+	m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + "w"})
+	if err != nil || m.Held {
+		w.Errorf("%s the state is left until %v: %s (%v)", when, m.Until, m.Value, err)
+	}
+}
+
+// pause pauses the queue of workflows, or resumes it.
+func (w *world) pause(paused bool) {
+	w.Helper()
+	if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: Queue, Paused: &paused}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// brief is a workflow that is kept for an hour.
+func brief(parts ...Part) *Workflow {
+	wf := New("w").Add(parts...)
+	wf.Retention = time.Hour
+	return wf
+}
+
+func TestSweep_ThatIsLateRemovesEverything(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.on("grow", func(ctx context.Context, _ *jobs.Job) error { return Of(ctx).Add(ctx, node("grown")) })
+		w.run(brief(Chain(node("grow"), Node{Name: "nested", Workflow: New("in").Add(node("inner"))}, node("last"))), StateCompleted)
+		w.pause(true)
+		pass(100 * time.Hour)
+		if info := w.info("w"); info.State != StateCompleted || len(info.Nodes) != 4 {
+			t.Errorf("while the sweep waits, the workflow is %s, %s", info.State, states(info))
+		}
+		w.pause(false)
+		pass(time.Minute)
+		w.nothing("after the sweep")
+		w.start(brief(node("again"))) // the ID is free
+	})
+}
+
+// The letters of a workflow, which are due after a month, stay as long as its nodes.
+func TestSweep_AfterMonthsRemovesAddedNodes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.on("grow", func(ctx context.Context, _ *jobs.Job) error { return Of(ctx).Add(ctx, node("grown")) })
+		wf := New("w").Add(node("grow"))
+		wf.Retention = 100 * 24 * time.Hour
+		w.run(wf, StateCompleted)
+		pass(99 * 24 * time.Hour)
+		if info := w.info("w"); states(info) != "grow completed, grown completed" {
+			t.Errorf("after 99 days it has %s", states(info))
+		}
+		pass(25 * time.Hour)
+		w.nothing("after the retention")
+	})
+}
+
+func TestSweep_OfACancelledWorkflow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.start(brief(Chain(Node{Name: "wait", Signal: "never"}, node("b"))))
+		if err := Cancel(w.Context(), w.client, "w", "ada"); err != nil {
+			t.Fatal(err)
+		}
+		w.ends("w", StateCancelled)
+		pass(time.Hour + time.Minute)
+		w.nothing("after it was cancelled,")
+	})
+}
+
+func TestSweep_OfAWorkflowThatWasGivenUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		s, err := open(w.Context(), w.client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := builder{client: w.client, limits: s.Limits()}.plan(brief(node("a")), "w")
+		if err == nil {
+			err = errors.Join(s.create(w.Context(), p), s.submit(w.Context(), w.client, p))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Minute) // its client died
+		if info := w.info("w"); info.State != StateCancelled {
+			t.Errorf("it is %s, want given up", info.State)
+		}
+		pass(time.Hour)
+		w.nothing("after it was given up,")
+	})
+}
+
+// The sweep can be due before the last run of the workflow is settled.
+func TestSweep_OfAWorkflowThatIsHardlyKept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		wf := New("w").Add(node("a"), node("b"))
+		wf.Retention = time.Microsecond
+		w.start(wf)
+		pass(time.Minute)
+		w.once("a", "b")
+		w.nothing("a minute later")
+	})
+}

@@ -165,3 +165,41 @@ func (p *pieces) examine() {
 		p.Fatalf("examination found %v", found)
 	}
 }
+
+// Operators may delete nearly all of a key's many jobs: then no empty pieces are left in front, and claims pass those between.
+func TestKeys_ManyDeletedJobsOfAKey(t *testing.T) {
+	t.Parallel()
+	const n = 16100 // with long IDs, two in a piece: more pieces than Lua passes to a command
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	var jobs []broker.NewJob
+	var refs []broker.Ref
+	for i := range n {
+		j := job("q", fmt.Sprintf("%0255d", i))
+		j.Body.Key = "tenant"
+		jobs, refs = append(jobs, j), append(refs, broker.Ref{Queue: "q", ID: j.ID, Epoch: broker.AnyEpoch})
+	}
+	for part := range slices.Chunk(jobs, 1000) {
+		enqueue(t, b, part...)
+	}
+	remove := func(refs []broker.Ref) {
+		t.Helper()
+		for part := range slices.Chunk(refs, 1000) {
+			if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: part, Now: at(0)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove(refs[2 : n-1])
+	want := []string{refs[0].ID, refs[1].ID, refs[n-1].ID}
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(1), Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 10}}, Max: 10})
+	if err != nil || len(got.Jobs) != len(want) {
+		t.Fatalf("a claim of the jobs that are left\ngot  %d jobs, %v\nwant %d", len(got.Jobs), err, len(want))
+	}
+	for i, j := range got.Jobs {
+		if j.ID != want[i] {
+			t.Errorf("job %d\ngot  %s\nwant %s", i, j.ID, want[i])
+		}
+	}
+}

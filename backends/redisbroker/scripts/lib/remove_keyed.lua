@@ -34,11 +34,17 @@ local function remove_ready(q, key, p, e)
   local head, tail = ends_of(span)
   if number == head then
     span.piece = rest
-  elseif rest ~= '' or number < tail then
+    while span.piece == '' and head < tail do -- a later piece becomes the first, so that claims do not pass empty ones
+      head = head + 1
+      span.piece = redis.call('HGET', q.key_pieces, piece_field(field, head)) or ''
+      redis.call('HDEL', q.key_pieces, piece_field(field, head))
+    end
+    span.head = head
+  elseif rest ~= '' then
     redis.call('HSET', q.key_pieces, piece_field(field, number), rest)
   else
-    redis.call('HDEL', q.key_pieces, piece_field(field, number))
-    span.tail = number - 1
+    redis.call('HDEL', q.key_pieces, piece_field(field, number)) -- a piece that is not stored is empty
+    if number == tail then span.tail = number - 1 end
   end
   redis.call('HSET', q.key_spans, field, span_text(span.n, span.head, span.tail, span.piece))
   return true

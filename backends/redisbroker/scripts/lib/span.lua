@@ -4,7 +4,7 @@
 -- The ready entries of a key's pending jobs of a priority are pieces of text: entries in order, each
 -- followed by a newline. The hash key_spans has for each priority and key how many entries there are, the
 -- numbers of the first and the last piece, a newline, and the first piece. The hash key_pieces has the
--- other pieces: priority, key, "\0" and number → piece. Any piece but the last may be empty. The numbers of
+-- other pieces: priority, key, "\0" and number → piece. A piece between is not stored if it is empty. The numbers of
 -- pieces stay strings, which are cheaper, until a script calculates with them.
 local function span_of(text)
   local n, head, tail, first_piece = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)\n(.*)$')

@@ -6,6 +6,7 @@
 -- another key, whose name is empty.
 local UNKEYED = ''
 local LOOKS = 1000 -- keys looked at in one call beyond the jobs that it leases
+local HDEL_MOST = 4000 -- fields deleted in one command; Lua passes at most 8,000 values
 local MOVED = 500  -- keys that a claim moves back to the rings, of each kind, at most
 local looks = 0
 
@@ -254,7 +255,9 @@ local function remove_taken(q, p, t)
     end
   end
   if n == 0 then return end
-  redis.call('HDEL', q.key_pieces, unpack(over)) -- first, so that a full server lets the claim go on
+  for at = 1, #over, HDEL_MOST do -- first, so that a full server lets the claim go on
+    redis.call('HDEL', q.key_pieces, unpack(over, at, math.min(at + HDEL_MOST - 1, #over)))
+  end
   if #ended > 0 then
     redis.call('HDEL', q.key_spans, unpack(ended))
     unlist_keys(q, keys, p)

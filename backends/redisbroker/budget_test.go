@@ -318,3 +318,32 @@ func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 		t.Errorf("%d jobs came out, want the %d that are left", len(got), len(left))
 	}
 }
+
+// A claim drops a bounded number of entries whose jobs are gone, as after an eviction, and says that there is more.
+func TestClaim_DropsABoundedNumberOfJobsThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "first"))
+	entries := make([]any, 2500)
+	for i := range entries {
+		entries[i] = fmt.Sprintf("gone%04d", i)
+	}
+	if err := c.LPush(t.Context(), b.queue("q").key("r2"), entries...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, b, job("q", "last"))
+	var got []string
+	calls := 0
+	for more := true; more && calls < 10; calls++ {
+		claimed := claimAt(t, b, at(0), "w", 1, "q")
+		for _, j := range claimed.Jobs {
+			got = append(got, j.ID)
+		}
+		more = claimed.More
+	}
+	if fmt.Sprint(got) != "[first last]" || calls < 4 {
+		t.Errorf("claims over 2500 missing jobs\ngot  %v in %d calls\nwant first and last, in 4 calls or more", got, calls)
+	}
+}

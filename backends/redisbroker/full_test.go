@@ -103,3 +103,36 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 		}
 	}
 }
+
+// Reclaim also works while other workers, which renewed through their group, are alive, and a live worker hears that it lost a lease.
+func TestFull_AFullStoreRecoversLeases(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{})
+	for _, worker := range []string{"alive", "gone"} {
+		register(t, b, worker, "q")
+	}
+	enqueue(t, b, job("q", "a"), job("q", "b"))
+	claimAt(t, b, at(0), "gone", 1, "q")
+	lost := claimAt(t, b, at(0), "alive", 1, "q")
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := &life{t: t, b: b, queue: "q"}
+	l.renew("alive", at(59))
+	got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(61), Worker: "alive", Queues: []string{"q"}, Max: 10})
+	if err != nil || len(got.Jobs) != 1 {
+		t.Errorf("Reclaim\ngot  %d jobs, %v\nwant 1", len(got.Jobs), err)
+	}
+	l.settle(at(62), "alive", lost.Jobs, broker.Complete(nil))
+	verdicts, err := b.Settle(t.Context(), broker.SettleRequest{Now: at(62), Worker: "alive", Number: 1000,
+		Items: []broker.Settlement{{Job: &lost.Jobs[0], Outcome: broker.Complete(nil)}}})
+	if err != nil || !errors.Is(verdicts[0].Err, broker.ErrLeaseLost) {
+		t.Errorf("a settle of a lease that is over\ngot  %v, %v\nwant ErrLeaseLost", verdicts, err)
+	}
+}

@@ -20,7 +20,7 @@
 -- @include any_keyed
 -- @include big
 
-local VOIDS = 1000    -- void entries dropped in one call
+local VOIDS = 1000    -- entries dropped in one call: void ones, and those of jobs that do not exist
 local MEASURED = 32   -- jobs whose sizes are read at a time
 
 local sub, byte, find = string.sub, string.byte, string.find
@@ -99,6 +99,8 @@ local function lease(q, p, ids, epochs, jobs)
       end
       set[s + 1], set[s + 2], s = id, value, s + 2
       stored = stored + #body
+    else
+      dropped = dropped + 1
     end
   end
   room = room - size - stored
@@ -180,7 +182,7 @@ local function take_of(q, p, want, jobs)
   return taken
 end
 
--- full reports whether the call is at a bound: of bytes, or of void entries dropped.
+-- full reports whether the call is at a bound: of bytes, or of entries dropped.
 local function full() return room <= 0 or dropped >= VOIDS end
 
 -- more returns the functions for jobs that fall due and for jobs with a key. Most claims need none of them and do not

@@ -40,7 +40,10 @@ local function ran_out()
       late[#late + 1] = id
     end
   end
-  if #renewed > 0 then redis.call('ZADD', q.lease_ends, unpack(renewed)) end
+  if #renewed > 0 then
+    redis.call('ZREM', q.lease_ends, '') -- a full server lets a script go on that removed something
+    redis.call('ZADD', q.lease_ends, unpack(renewed))
+  end
   return late, #late > ENDED or #ids == LOOKS
 end
 

@@ -204,6 +204,9 @@ if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longe
 remove(q, gone, aged)
 local new = table.concat(verdicts)
 local answer = string.sub(before, offset + 1, offset + skip) .. new
-if numbered and skip < total then redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. new) end
+if numbered and skip < total then
+  if #ended == 0 then redis.call('ZREM', q.scheduled, '') end -- a full server lets a script go on that removed something
+  redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. new)
+end
 send_events(answer)
 return {0, now, answer}

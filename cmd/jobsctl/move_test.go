@@ -182,6 +182,11 @@ func TestMove_EditReplacesAPayload(t *testing.T) {
 				t.Errorf("the difference is %q", errs)
 			}
 			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"dead"`)
+			again := []string{"edit", "a", "--payload", `{"user":7}`, "--redrive"} // as after a redrive that failed
+			c.has(c.run(0, append(again, "--dry-run")...), `would be redriven; nothing was changed`)
+			c.has(c.run(7, again...), `Really redrive a\?`)
+			c.has(c.run(0, append(again, "--yes")...), `^The payload is the same\.\n1 of 1 job redriven\.\n$`)
+			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"pending"`)
 			c.env = map[string]string{"EDITOR": editor}
 			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `10 bytes`, `1 of 1 job redriven`)
 			c.env = nil

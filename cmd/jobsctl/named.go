@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -90,12 +91,29 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		s := i.Select(inspect.Query{Queue: queue, IDs: byQueue[queue], Suppressed: true})
 		r, err := d.Do(s.Where(permitted), ctx) // they may have changed since the question
 		total.Add(r)
-		if err != nil && r.Refused == 0 {
-			if total.Done > 0 {
-				a.interrupted(d, total, count)
+		if err := notRefused(err); err != nil {
+			if total.Done+total.Refused > 0 {
+				a.interrupted(d, total, len(seen))
 			}
 			return err
 		}
 	}
 	return a.report(d, total, false)
+}
+
+// notRefused returns what is no refusal in the error of a decision. Its report has the
+// refusals.
+func notRefused(err error) error {
+	parts := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		parts = several.Unwrap()
+	}
+	kept := slices.DeleteFunc(slices.Clone(parts), func(err error) bool {
+		var about *broker.Error
+		return errors.As(err, &about) && about.ID != "" && !broker.StoreFailed(err)
+	})
+	if len(kept) == len(parts) {
+		return err
+	}
+	return errors.Join(kept...)
 }

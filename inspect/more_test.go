@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -63,5 +64,22 @@ func TestMore_AnInspectorWatches(t *testing.T) {
 	}
 	if _, err := (*Inspector)(nil).Watch(t.Context(), "default"); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("an inspector without a broker: %v", err)
+	}
+}
+
+func TestMore_ManyRefusalsDoNotLookLikeALostAnswer(t *testing.T) {
+	t.Parallel()
+	var r Report
+	for range keptRefusals + 2 {
+		r.refuse(Refusal{Queue: "mail", ID: "a", Err: broker.ErrDuplicate})
+	}
+	var all Report
+	all.Add(r)
+	all.Add(Report{})
+	for _, r := range []Report{r, all} {
+		err := r.namedError(broker.OpRedrive)
+		if broker.MayHaveApplied(err) || !strings.Contains(err.Error(), "2 more jobs were refused") {
+			t.Errorf("the error of %d refusals is %.200v", r.Refused, err)
+		}
 	}
 }

@@ -47,7 +47,7 @@ type Destination struct {
 // two stores does not move jobs (broker.Limits.NoMove). After ErrUnavailable, jobs may
 // still be held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
-	m, err := s.inspector.mover(ctx, s.query.Queue, to)
+	m, err := s.inspector.mover(ctx, s.query.Queue, to, true)
 	if err != nil {
 		return Report{}, err
 	}
@@ -68,7 +68,7 @@ func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 // FinishMove finishes earlier moves of a queue to the same destination whose processes
 // died: it moves the jobs that they left held. Move does this too.
 func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
-	m, err := i.mover(ctx, queue, to)
+	m, err := i.mover(ctx, queue, to, true)
 	if err != nil {
 		return report, err
 	}
@@ -91,7 +91,7 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 		}
 		return report, i.eachHeld(ctx, queue, movePrefix, func(page []broker.Job) error { return i.unhold(ctx, page, &report) })
 	}
-	m, err := i.mover(ctx, queue, to)
+	m, err := i.mover(ctx, queue, to, true)
 	if err != nil {
 		return report, err
 	}
@@ -113,6 +113,22 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 		report.Repeated += len(there)
 		return errors.Join(m.deleteMoved(ctx, there, &report), i.unhold(ctx, back, &report))
 	})
+}
+
+// CountHeld counts the jobs that UndoMove would take back, and changes nothing.
+func (i *Inspector) CountHeld(ctx context.Context, queue string, to Destination) (int, error) {
+	if err := i.check(ctx); err != nil {
+		return 0, err
+	}
+	holder := movePrefix
+	if to.Broker != nil {
+		m, err := i.mover(ctx, queue, to, false)
+		if err != nil {
+			return 0, err
+		}
+		holder = m.holder
+	}
+	return i.Select(Query{Queue: queue, State: broker.StateWaiting}).Where(holdsIt(holder)).Count(ctx)
 }
 
 // mover moves jobs of one queue to one destination.
@@ -138,7 +154,9 @@ const movePage = 50
 // movePrefix is the beginning of the holders of all moves.
 const movePrefix = "move:"
 
-func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*mover, error) {
+// mover returns a mover from a queue to a destination, whose store gets an ID if it has
+// none and make is set.
+func (i *Inspector) mover(ctx context.Context, queue string, to Destination, make bool) (*mover, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
 	}
@@ -153,7 +171,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	if err != nil {
 		return nil, broker.About(err, "move", queue, "")
 	}
-	there, err := m.to.storeID(ctx, true)
+	there, err := m.to.storeID(ctx, make)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: move: the destination: %w", err)
 	}
@@ -161,7 +179,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	if err != nil {
 		return nil, fmt.Errorf("jobs: move: the source: %w", err)
 	}
-	if here == there && m.queue == queue {
+	if here == there && here != "" && m.queue == queue {
 		err := broker.Invalid("destination", "is the queue that has the jobs; name another queue or store")
 		return nil, broker.About(err, "move", queue, "")
 	}
@@ -200,16 +218,24 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 	return id, err
 }
 
-// eachHeld calls f, page by page, with the jobs of a queue that a holder holds. If holder
-// is movePrefix, these are the jobs that any move holds.
+// holdsIt returns a function that reports whether a holder holds a job. If holder is
+// movePrefix, this is any move.
+func holdsIt(holder string) func(*broker.Job) bool {
+	return func(j *broker.Job) bool {
+		return j.Holder == holder || holder == movePrefix && strings.HasPrefix(j.Holder, movePrefix)
+	}
+}
+
+// eachHeld calls f, page by page, with the jobs of a queue that a holder holds; see holdsIt.
 func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
+	ours := holdsIt(holder)
 	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage, movePage) {
 		if err != nil {
 			return err
 		}
 		held := page.Jobs[:0]
 		for n := range page.Jobs {
-			if h := page.Jobs[n].Holder; h == holder || holder == movePrefix && strings.HasPrefix(h, movePrefix) {
+			if ours(&page.Jobs[n]) {
 				held = append(held, page.Jobs[n])
 			}
 		}

@@ -317,7 +317,7 @@ func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	from, first, second := newPlace(membroker.New()), newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
 	from.put(t, broker.NewJob{Queue: "default", ID: "x", Body: broker.Body{Type: "t", Priority: 2}})
-	m, err := from.mover(t.Context(), "default", Destination{Broker: first.Broker})
+	m, err := from.mover(t.Context(), "default", Destination{Broker: first.Broker}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.
 	if err := i.check(ctx); err != nil {
 		return report, err
 	}
-	m, err := i.mover(ctx, queue, Destination{Broker: i.broker, Queue: undoneQueue(queue)})
+	m, err := i.mover(ctx, queue, Destination{Broker: i.broker, Queue: undoneQueue(queue)}, true)
 	if err != nil {
 		return report, err
 	}

@@ -166,30 +166,47 @@ func (a *app) writeConfig(cfg *fileConfig) error {
 	return os.Rename(file.Name(), path)
 }
 
-// redacted returns a URL without its secrets, and whether it had any. Of a URL that
-// cannot be parsed, only the scheme is left.
+// redacted returns a URL without its secrets, and whether it had any. A parameter can be
+// the URL of a shard, with secrets of its own. Of a URL that cannot be parsed, only the
+// scheme is left: a password that is not percent-encoded may be anywhere.
 func redacted(text string) (shown string, secret bool) {
+	scheme, _, _ := strings.Cut(text, "://")
+	hidden := scheme + "://…"
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" && u.User == nil && u.RawQuery == "" && u.Path == "" {
-		scheme, _, _ := strings.Cut(text, "://")
-		return scheme + "://…", true
+		return hidden, true
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
+		return hidden, true
 	}
 	if _, secret = u.User.Password(); secret {
 		u.User = url.UserPassword(u.User.Username(), "…")
 	}
-	query := u.Query()
-	for name := range query {
-		if strings.Contains(strings.ToLower(name), "pass") {
-			query.Set(name, "…")
-			secret = true
+	for name, values := range query {
+		if strings.ContainsAny(name, "@:/") { // a part of a URL that was to be a value
+			return hidden, true
+		}
+		for i, value := range values {
+			switch {
+			case strings.Contains(strings.ToLower(name), "pass"):
+				values[i], secret = "…", true
+			case strings.Contains(value, "://"):
+				inner := false
+				values[i], inner = redacted(value)
+				secret = secret || inner
+			}
 		}
 	}
 	if secret {
 		u.RawQuery = query.Encode()
 	}
-	shown, err = url.PathUnescape(u.String())
-	if err != nil {
-		return u.Scheme + "://" + u.Host, secret
+	shown = u.String()
+	if rest, bare := strings.CutPrefix(shown, u.Scheme+":?"); bare { // it omits the // before an empty host
+		shown = u.Scheme + "://?" + rest
+	}
+	if shown, err = url.PathUnescape(shown); err != nil {
+		return hidden, true
 	}
 	return shown, secret
 }

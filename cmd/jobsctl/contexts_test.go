@@ -57,6 +57,15 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 		want := map[int]string{0: "secret", 2: "chmod 600"}[code]
 		does(code, "", want, "context", "ls")
 	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	does(0, "shards://?a=redis%3A%2F%2F%3As3cr3t%40a&b=redis%3A%2F%2Fb\n", "a=redis://:…@a", "context", "set", "secret")
+	does(0, "", `"store":"shards://?a=redis://:…@a`, "context", "ls", "-o", "json")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	does(2, "", "chmod 600", "context", "ls")
 	if err := os.WriteFile(file, []byte("contexts: {a: {broker: redis://localhost}}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +86,17 @@ func TestContexts_NothingSecretOfAURLIsShown(t *testing.T) {
 		"postgres://ada:s3cr3t%zz@h/db":                          "postgres://…",
 		"postgres://h/db?sslpassword=s3cr3t&sslmode=verify-full": "postgres://h/db?sslmode=verify-full&sslpassword=…",
 		"memory://": "memory://…",
+
+		"shards://?a=redis%3A%2F%2Fa%3A6379&b=redis%3A%2F%2Fb":                     "shards://?a=redis://a:6379&b=redis://b",
+		"shards://?a=redis%3A%2F%2F%3As3cr3t%40a%3A6379&b=redis%3A%2F%2Fb":         "shards://?a=redis://:…@a:6379&b=redis://b",
+		"shards://?a=redis%3A%2F%2Fh%3Fdb%3D1%26password%3Ds3cr3t":                 "shards://?a=redis://h?db=1&password=…",
+		"shards://?a=shards%3A%2F%2F%3Fb%3Dredis%253A%252F%252Fu%253As3cr3t%2540h": "shards://?a=shards://?b=redis://u:…@h",
+		"redis+cluster://h?addr=i&addr=redis%3A%2F%2Fu%3As3cr3t%40j":               "redis+cluster://h?addr=i&addr=redis://u:…@j",
+		"shards://?redis://:s3cr3t@a:6379":                                         "shards://…",
+		"shards://?a=redis%3A%2F%2F%3Ax&s3cr3t%40a":                                "shards://…",
+		"redis://:12/s3cr3t@h/0":                                                   "redis://…",
+		"redis://:12#s3cr3t@h/0":                                                   "redis://…",
+		"redis://h?password=s3cr3t;x=y":                                            "redis://…",
 	} {
 		shown, secret := redacted(url)
 		if shown != want || secret != (strings.Contains(url, "s3cr3t") || url == "memory://") {

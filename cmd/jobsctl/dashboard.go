@@ -27,10 +27,16 @@ Access control:
 
   --write, --token   a secret, which is part of the printed address
   --user             a name, and the password in --password-file
-  --behind-proxy     a proxy in front of it authenticates users
+  --behind-proxy     a proxy in front of it authenticates users, and names them in
+                     the header --user-header; requests without it are refused
 
 A read-only dashboard on a loopback address needs none of these. Passwords and
-tokens are sent in clear text: on a network, put a proxy with TLS in front.`
+tokens are sent in clear text: on a network, put a proxy with TLS in front.
+
+On a loopback address it answers only to localhost and 127.0.0.1, so that no web
+site can point its own name at it. If browsers open it under another name, as
+through a proxy, give that name with --host. On other addresses it answers to any
+name, unless --host is given.`
 
 // dashboardFlags are the flags of the command dashboard.
 type dashboardFlags struct {
@@ -39,6 +45,7 @@ type dashboardFlags struct {
 	user, passwordFile     string
 	behindProxy            bool
 	userHeader             string
+	hosts                  []string
 	interval               time.Duration
 }
 
@@ -81,6 +88,7 @@ func (a *app) dashboard() *cobra.Command {
 	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of --user")
 	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy in front of it authenticates users")
 	flags.StringVar(&f.userHeader, "user-header", "X-Forwarded-User", "header in which that proxy names the user")
+	flags.StringSliceVar(&f.hosts, "host", nil, "name under which browsers open it, without scheme and port; repeat it for several")
 	flags.StringVar(&f.traceURL, "trace-url", "", "URL of a trace, with {trace} in place of its ID")
 	spanFlag(flags, &f.interval, "interval", 2*time.Second, "time between two queries of the store, while a page is open")
 	return cmd
@@ -96,7 +104,12 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	if ip := net.ParseIP(host); ip != nil {
 		local = ip.IsLoopback()
 	}
-	g := &gate{local: local && !f.behindProxy}
+	g := &gate{local: local, hosts: f.hosts}
+	for _, h := range f.hosts {
+		if h == "" || strings.ContainsAny(h, "/: ") {
+			return nil, &usageError{fmt.Sprintf("--host %q is not a name like ops.example; leave out scheme, port and path", h)}
+		}
+	}
 	switch {
 	case (f.user == "") != (f.passwordFile == ""):
 		return nil, &usageError{"give --user and --password-file together"}
@@ -113,7 +126,10 @@ func (f *dashboardFlags) gate() (*gate, error) {
 		if len(g.password) < 8 {
 			return nil, &usageError{"the password in --password-file is shorter than 8 bytes"}
 		}
+	case f.behindProxy && f.userHeader == "":
+		return nil, &usageError{"--user-header is empty; name the header in which the proxy names the user"}
 	case f.behindProxy:
+		g.userHeader = f.userHeader
 	case f.token || f.write:
 		g.newToken()
 	case !local:

@@ -7,12 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // gate decides which requests reach the dashboard.
 type gate struct {
-	local          bool // the dashboard listens on a loopback address
+	local          bool     // the dashboard listens on a loopback address
+	hosts          []string // names under which browsers open it
+	userHeader     string   // in which a proxy names the user
 	user, password string
 	token          string // in the printed address; exchanged for the cookie
 	cookie         string
@@ -39,9 +42,13 @@ func (g *gate) guard(h http.Handler) http.Handler {
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		switch {
-		case g.local && !ownHost(r.Host):
+		case !g.answersTo(r.Host):
 			// DNS rebinding: the name of another site resolves to this machine.
-			http.Error(w, "This dashboard serves this machine only. Open it as localhost or 127.0.0.1.", http.StatusMisdirectedRequest)
+			http.Error(w, "This dashboard does not answer to this name. Open it as localhost or 127.0.0.1, or start it with --host NAME.",
+				http.StatusMisdirectedRequest)
+		case g.userHeader != "" && strings.TrimSpace(r.Header.Get(g.userHeader)) == "":
+			http.Error(w, "The user is missing. Open this dashboard through its proxy, which must name the user in the header "+g.userHeader+".",
+				http.StatusUnauthorized)
 		case g.user != "" && !g.known(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
 			http.Error(w, "Enter name and password.", http.StatusUnauthorized)
@@ -75,15 +82,15 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// ownHost reports whether a request names this machine as its host.
-func ownHost(hostPort string) bool {
+// answersTo reports whether the dashboard may answer a request for a host. Another site
+// can point its own name at this machine, but not localhost or an address.
+func (g *gate) answersTo(hostPort string) bool {
 	host := hostPort
 	if h, _, err := net.SplitHostPort(hostPort); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback()
-	}
-	return strings.EqualFold(host, "localhost")
+	ip := net.ParseIP(host)
+	named := func(name string) bool { return strings.EqualFold(name, host) }
+	return !g.local && len(g.hosts) == 0 || ip != nil && ip.IsLoopback() || named("localhost") || slices.ContainsFunc(g.hosts, named)
 }

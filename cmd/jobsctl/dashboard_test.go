@@ -19,6 +19,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// proxied returns the flags of a dashboard behind a proxy that names the user in X-User.
+func proxied(addr string, hosts ...string) dashboardFlags {
+	return dashboardFlags{addr: addr, behindProxy: true, write: true, userHeader: "X-User", hosts: hosts}
+}
+
 func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 	t.Parallel()
 	password := filepath.Join(t.TempDir(), "password")
@@ -37,6 +42,9 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 		"a short password":            {addr: "127.0.0.1:0", user: "ada", passwordFile: os.DevNull},
 		"user and proxy":              {addr: "127.0.0.1:0", user: "ada", passwordFile: password, behindProxy: true},
 		"token and proxy":             {addr: "127.0.0.1:0", token: true, behindProxy: true},
+		"a proxy that names no user":  {addr: "127.0.0.1:0", behindProxy: true},
+		"a host with a port":          {addr: "127.0.0.1:0", hosts: []string{"ops.example:8383"}},
+		"a URL as host":               {addr: "127.0.0.1:0", hosts: []string{"https://ops.example"}},
 	} {
 		if _, err := f.gate(); exitCode(err) != 2 {
 			t.Errorf("%s: %v", name, err)
@@ -66,7 +74,19 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 			func(r *http.Request) { r.SetBasicAuth("bob", "correct horse") }, 401},
 		{"the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
 			func(r *http.Request) { r.SetBasicAuth("ada", "correct horse") }, 200},
-		{"behind a proxy", dashboardFlags{addr: ":0", behindProxy: true, write: true}, func(r *http.Request) { r.Host = "ops.example" }, 200},
+		{"behind a proxy", proxied(":0"), func(r *http.Request) { r.Host = "ops.example"; r.Header.Set("X-User", "ada") }, 200},
+		{"past the proxy", proxied(":0"), func(r *http.Request) { r.Host = "ops.example" }, 401},
+		{"the proxy names nobody", proxied(":0"), func(r *http.Request) { r.Header.Set("X-User", " ") }, 401},
+		{"another header names the user", proxied(":0"), func(r *http.Request) { r.Header.Set("X-Forwarded-User", "ada") }, 401},
+		{"a proxy here", proxied("127.0.0.1:0"), func(r *http.Request) { r.Header.Set("X-User", "ada") }, 200},
+		{"a script of another site, which sets the header", proxied("127.0.0.1:0"),
+			func(r *http.Request) { r.Host = "evil.example:8383"; r.Header.Set("X-User", "ada") }, 421},
+		{"the name of --host", proxied("127.0.0.1:0", "www.example", "ops.example"),
+			func(r *http.Request) { r.Host = "OPS.example:443"; r.Header.Set("X-User", "ada") }, 200},
+		{"none of the names of --host", proxied(":0", "ops.example"),
+			func(r *http.Request) { r.Host = "evil.example"; r.Header.Set("X-User", "ada") }, 421},
+		{"here, beside --host", dashboardFlags{addr: ":0", user: "ada", passwordFile: password, hosts: []string{"ops.example"}},
+			func(r *http.Request) { r.Host = "localhost:8383"; r.SetBasicAuth("ada", "correct horse") }, 200},
 	} {
 		g, err := c.f.gate()
 		if err != nil {

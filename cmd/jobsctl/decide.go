@@ -17,31 +17,32 @@ import (
 // decision is a verb that changes jobs: those named, or those that a filter selects.
 type decision struct {
 	inspect.Verb
+	kind        broker.OperationKind
 	short, long string
 	state       broker.State // default of the filter; StateNone: the user must give one
 	flags       func(*pflag.FlagSet)
 	check       func() error
 }
 
-// verb returns the decision with a name of package inspect.
-func verb(name, short, long string, state broker.State) *decision {
-	v, _ := inspect.VerbNamed(name) // a test runs each verb, so the name exists
-	return &decision{Verb: v, short: short, long: long, state: state}
+// verb returns the decision of package inspect that has the name of an operation.
+func verb(kind broker.OperationKind, short, long string, state broker.State) *decision {
+	v, _ := inspect.VerbNamed(kind.String()) // a test runs each verb, so the name exists
+	return &decision{Verb: v, kind: kind, short: short, long: long, state: state}
 }
 
 func (a *app) cancel() *cobra.Command {
-	return a.decide(verb("cancel", "Cancel jobs that have not ended",
+	return a.decide(verb(broker.OpCancel, "Cancel jobs that have not ended",
 		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides how the job ends.",
 		broker.StatePending))
 }
 
 func (a *app) deleteJobs() *cobra.Command {
-	return a.decide(verb("delete", "Delete jobs and their records",
+	return a.decide(verb(broker.OpDelete, "Delete jobs and their records",
 		"Delete jobs and their records. Running jobs are refused: cancel them first.", broker.StateNone))
 }
 
 func (a *app) redrive() *cobra.Command {
-	return a.decide(verb("redrive", "Send dead jobs back to their queue, with fresh retries",
+	return a.decide(verb(broker.OpRedrive, "Send dead jobs back to their queue, with fresh retries",
 		"Send dead jobs back to their queue, with fresh retries. A job is refused if\nanother job holds its unique key.", broker.StateDead))
 }
 
@@ -49,7 +50,7 @@ func (a *app) reschedule() *cobra.Command {
 	var in time.Duration
 	var when string
 	var due time.Time
-	d := verb("reschedule", "Change when scheduled, retry and pending jobs are due",
+	d := verb(broker.OpReschedule, "Change when scheduled, retry and pending jobs are due",
 		"Change when scheduled, retry and pending jobs are due. Without --in and --at they\nare due at once.", broker.StateScheduled)
 	d.flags = func(flags *pflag.FlagSet) {
 		spanFlag(flags, &in, "in", 0, "due after this time, such as 2h")
@@ -92,6 +93,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 		Use:   d.Name + " [ID…]",
 		Short: d.short,
 		Long: d.long + "\n\nWithout IDs, the flags select the jobs. Give at least one of them, or --all.\n" +
+			"With IDs, only --queue and --state count: jobs in another state are refused.\n" +
 			"--dry-run only counts the jobs. The command asks before it " + asksBefore(d) + ".",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.check != nil {
@@ -99,12 +101,16 @@ func (a *app) decide(d *decision) *cobra.Command {
 					return err
 				}
 			}
+			n, err := namedJobs(cmd.Flags(), &f, args, dry)
+			if err != nil {
+				return err
+			}
 			i, err := a.inspector(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if len(args) > 0 {
-				return a.decideNamed(cmd.Context(), i, d, f.queue, args, dry)
+			if len(n.ids) > 0 {
+				return a.decideNamed(cmd.Context(), i, d, n)
 			}
 			if !all && !selects(cmd.Flags()) {
 				return &usageError{fmt.Sprintf("give the IDs of the jobs to %s, select jobs by flags, or give --all", d.Name)}
@@ -132,54 +138,11 @@ func (a *app) decide(d *decision) *cobra.Command {
 	return cmd
 }
 
-// selects reports whether any flag narrows the selection.
-func selects(flags *pflag.FlagSet) bool {
-	for _, name := range []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"} {
-		if flags.Changed(name) {
-			return true
-		}
-	}
-	return false
-}
+// narrowing are the flags that narrow a selection.
+var narrowing = []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"}
 
-// decideNamed carries out a decision for jobs given by ID.
-func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision, queue string, ids []string, dry bool) error {
-	byQueue := make(map[string][]string)
-	var order []string
-	n := 0
-	for _, id := range ids {
-		j, err := a.locate(ctx, i, queue, id)
-		if err != nil {
-			return err
-		}
-		if byQueue[j.Queue] == nil {
-			order = append(order, j.Queue)
-		}
-		if !slices.Contains(byQueue[j.Queue], j.ID) { // the user may have given the same job twice
-			byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
-			n++
-		}
-	}
-	if dry {
-		a.report(d, inspect.Report{Matched: n}, true)
-		return nil
-	}
-	if err := a.confirm(ctx, d.Grave || n > largeDecision, "%s %s", d.Name, plural(n, "job")); err != nil {
-		return err
-	}
-	var total inspect.Report
-	for _, name := range order {
-		r, err := d.Do(i.Select(inspect.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
-		total.Add(r)
-		if err != nil && total.Refused == 0 {
-			if total.Done > 0 {
-				a.interrupted(d, total, n)
-			}
-			return err
-		}
-	}
-	return a.report(d, total, false)
-}
+// selects reports whether any flag narrows the selection.
+func selects(flags *pflag.FlagSet) bool { return slices.ContainsFunc(narrowing, flags.Changed) }
 
 // largeDecision is the number of jobs above which even a decision that can be undone
 // asks for confirmation: more than a person would check one by one.
@@ -218,7 +181,7 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 	if f.byStateAlone() {
 		for _, q := range f.infos {
 			switch {
-			case d.Name == unsuppress:
+			case d.kind == broker.OpUnsuppress:
 				n += int(q.Suppressed)
 			case f.suppressed:
 				n += int(q.Counts[queries[0].State])
@@ -232,9 +195,9 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 	defer look.end()
 	for queue, q := range queries {
 		q.Newest = newestFirst(&q)
-		q.Suppressed = q.Suppressed || d.Name == unsuppress
+		q.Suppressed = q.Suppressed || d.kind == broker.OpUnsuppress
 		s := f.of(i, q).OnLook(look.of(queue))
-		if d.Name == unsuppress {
+		if d.kind == broker.OpUnsuppress {
 			s = s.Where(func(j *broker.Job) bool { return j.Suppressed && (f.group == nil || f.group.Has(j)) })
 		}
 		for _, err := range s.Limit(rest(f.limit, n)).Jobs(ctx) {
@@ -312,8 +275,7 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	}
 	switch {
 	case dry:
-		a.say("%s would be %s; nothing was changed.", plural(r.Matched, "job"), d.Done)
-		return nil
+		a.say("%s would be %s; nothing was changed.", plural(r.Matched-r.Refused, "job"), d.Done)
 	case r.Requested > 0:
 		a.say("%s of %s %s; %s asked to end.", number(r.Done-r.Requested), plural(r.Matched, "job"), d.Done,
 			plural(r.Requested, "running job"))

@@ -18,8 +18,9 @@ func (a *app) dlq() *cobra.Command {
 	fixState(ls, dead)
 	redrive := a.redrive()
 	purge := a.deleteJobs()
-	purge.Use, purge.Short = "purge", "Delete dead jobs"
-	purge.Long = "Delete the dead jobs that the flags select, such as --older-than 30d, or all\nwith --all. --dry-run only counts them."
+	purge.Use, purge.Short = "purge [ID…]", "Delete dead jobs"
+	purge.Long = "Delete dead jobs: those with the IDs, or those that the flags select, such as\n--older-than 30d, or all with --all. " +
+		"A job in another state is refused. --dry-run\nonly counts them. The command asks before it changes anything."
 	out := a.export()
 	out.Short = "Export dead jobs to a file"
 	for _, c := range []*cobra.Command{redrive, purge, out} {
@@ -27,29 +28,26 @@ func (a *app) dlq() *cobra.Command {
 	}
 	return group("dlq", "List, redrive, export or delete dead jobs", "",
 		ls, a.deadGroups(), redrive, a.undoRedrive(), purge, out, a.importJobs(),
-		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
-		a.suppress(unsuppress, "Show suppressed dead jobs in lists again"))
+		a.suppress(broker.OpSuppress, "Leave dead jobs out of lists and alerts; they are counted apart"),
+		a.suppress(broker.OpUnsuppress, "Show suppressed dead jobs in lists again"))
 }
 
-// fixState limits a command to jobs of one state.
+// fixState limits a command to jobs of one state, as if the user always gave --state.
 func fixState(cmd *cobra.Command, state string) {
 	flag := cmd.Flags().Lookup("state")
 	flag.Hidden, flag.DefValue = true, state
-	_ = flag.Value.Set(state) // the flag takes any text
+	_ = cmd.Flags().Set("state", state) // the flag takes any text
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if flag.Changed && flag.Value.String() != state {
+		if flag.Value.String() != state {
 			return &usageError{fmt.Sprintf("%s works on %s jobs only", cmd.CommandPath(), state)}
 		}
 		return run(cmd, args)
 	}
 }
 
-// unsuppress is the only decision that is for suppressed jobs alone.
-const unsuppress = "unsuppress"
-
-func (a *app) suppress(name, short string) *cobra.Command {
-	cmd := a.decide(verb(name, short, short+".", broker.StateDead))
+func (a *app) suppress(kind broker.OperationKind, short string) *cobra.Command {
+	cmd := a.decide(verb(kind, short, short+".", broker.StateDead))
 	fixState(cmd, broker.StateDead.String())
 	return cmd
 }

@@ -34,7 +34,8 @@ comes from --payload, from a file, or from the editor in VISUAL or EDITOR. It
 must be JSON and is stored without insignificant spaces; --raw takes any bytes.
 
 If the job ran or was redriven since it was read, the edit is refused and nothing
-is changed. The old payload is not kept; --diff shows both before you confirm.`,
+is changed. The old payload is not kept; --diff shows both before you confirm.
+If the payload is the same, nothing is edited; --redrive still redrives the job.`,
 		Example: "  jobsctl edit 01J… --redrive\n  jobsctl edit 01J… --payload '{\"user\":2}' --diff --redrive",
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,42 +73,61 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(payload, j.Payload) {
+	same := bytes.Equal(payload, j.Payload)
+	what := "replace the payload of"
+	switch {
+	case same && !c.redrive:
 		a.say("The payload is the same; nothing was changed.")
 		return nil
-	}
-	if c.diff {
+	case same && c.dry:
+		a.say("The payload is the same, the job would be redriven; nothing was changed.")
+		return nil
+	case same: // perhaps an earlier edit could not redrive the job
+		a.say("The payload is the same.")
+		what = "redrive"
+	case c.diff:
 		fmt.Fprint(a.err, difference(content(j.Payload), content(payload)))
 	}
 	if c.dry {
 		a.say("The payload would have %s, it has %s; nothing was changed.", plural(len(payload), "byte"), number(len(j.Payload)))
 		return nil
 	}
-	if err := a.confirm(ctx, true, "replace the payload of %s", plain(j.ID)); err != nil {
+	if err := a.confirm(ctx, true, "%s %s", what, plain(j.ID)); err != nil {
 		return err
 	}
-	if err := i.Edit(ctx, j, payload); err != nil {
-		return err
-	}
-	if !a.structured() {
+	epoch := j.Epoch
+	if !same {
+		if err := i.Edit(ctx, j, payload); err != nil {
+			return err
+		}
+		epoch++
 		a.say("%s has a new payload of %s.", plain(j.ID), plural(len(payload), "byte"))
 	}
-	redriven := false
 	if c.redrive {
-		edited := j.Epoch + 1 // refused if the job has changed since
-		r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
-			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
-		if redriven = err == nil && r.Done == 1; !redriven {
-			if err == nil {
-				err = fmt.Errorf("%w: it was changed meanwhile", broker.ErrWrongState)
+		if err := a.redriveEdited(ctx, i, j, epoch); err != nil {
+			if !same {
+				err = fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
 			}
-			return fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
+			return err
 		}
-		a.say("1 of 1 job redriven.")
 	}
 	if a.structured() {
-		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": redriven})
+		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": c.redrive})
 	}
+	return nil
+}
+
+// redriveEdited redrives a job, unless it has changed since it had the epoch.
+func (a *app) redriveEdited(ctx context.Context, i *inspect.Inspector, j *broker.Job, epoch int64) error {
+	r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
+		Where(func(found *broker.Job) bool { return found.Epoch == epoch }).Redrive(ctx)
+	switch {
+	case err != nil:
+		return err
+	case r.Done != 1:
+		return fmt.Errorf("%w: it was changed meanwhile", broker.ErrWrongState)
+	}
+	a.say("1 of 1 job redriven.")
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination) error {
 	d := &decision{Verb: inspect.Verb{Name: "put back", Done: "put back"}}
 	if t.dry {
-		n, err := i.Select(inspect.Query{Queue: t.queue, State: broker.StateWaiting}).Count(ctx)
+		n, err := i.CountHeld(ctx, t.queue, to)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -87,17 +89,41 @@ func TestMove_AMoveSaysWhatItNeeds(t *testing.T) {
 	c.has(c.run(3, "move", "--queue", "nothing", "--to-queue", "b"), "not found")
 }
 
+// waitsBehind stores a job that waits behind a running one, since both have a unique key.
+func (c *cli) waitsBehind(b broker.Broker, queue, key string) {
+	c.t.Helper()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	enqueue := func(id string) {
+		task := jobs.NewTask("x", nil, jobs.WithQueue(queue), jobs.WithID(id), jobs.WithUniqueKey(key), jobs.WithUniqueKeepLast())
+		if _, err := client.Enqueue(c.t.Context(), task); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	enqueue("runs")
+	if _, err := b.Renew(c.t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{queue}, Lease: time.Hour, Register: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	claim := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: queue, Max: 1}}, Max: 1}
+	if claimed, err := b.Claim(c.t.Context(), claim); err != nil || len(claimed.Jobs) != 1 {
+		c.t.Fatal(claimed, err)
+	}
+	enqueue("waits")
+	c.has(c.run(0, "show", "waits"), `STATE +waiting`)
+}
+
 // A killed move leaves held jobs. They are explained and can be put back.
 func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
-			c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 			b, err := c.open(t.Context(), c.url)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.Close()
+			c.waitsBehind(b, "mail", "k")
+			c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 			results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "move:01J/mail",
 				Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
 			if err != nil || results[0].Err != nil {
@@ -109,7 +135,8 @@ func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 			c.has(c.run(0, "show", "a", "--json"), `"holder":"move:01J/mail"`)
 			c.has(c.run(0, "stats"), `WAITING`)
 			c.has(c.run(4, "edit", "a", "--payload", "1", "--yes"), `held by "move:01J/mail"`)
-			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--dry-run"), `1 job would be put back`)
+			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--dry-run"), `^1 job would be put back`)
+			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--to-queue", "other", "--dry-run"), `^0 jobs would be put back`)
 			c.has(c.run(7, "move", "--queue", "mail", "--undo"), `run twice`)
 			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--yes"), `1 of 1 job put back`)
 			c.has(c.run(0, "ls", "--queue", "mail"), `(?m)^mail +a +x +pending`)
@@ -182,6 +209,11 @@ func TestMove_EditReplacesAPayload(t *testing.T) {
 				t.Errorf("the difference is %q", errs)
 			}
 			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"dead"`)
+			again := []string{"edit", "a", "--payload", `{"user":7}`, "--redrive"} // as after a redrive that failed
+			c.has(c.run(0, append(again, "--dry-run")...), `would be redriven; nothing was changed`)
+			c.has(c.run(7, again...), `Really redrive a\?`)
+			c.has(c.run(0, append(again, "--yes")...), `^The payload is the same\.\n1 of 1 job redriven\.\n$`)
+			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"pending"`)
 			c.env = map[string]string{"EDITOR": editor}
 			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `10 bytes`, `1 of 1 job redriven`)
 			c.env = nil

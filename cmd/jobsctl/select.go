@@ -83,6 +83,17 @@ func stateNames() (names []string) {
 	return names
 }
 
+// jobState returns the state that f selects, or StateNone.
+func (f *filter) jobState() (state broker.State, err error) {
+	if f.state == "" {
+		return broker.StateNone, nil
+	}
+	if err := state.UnmarshalText([]byte(f.state)); err != nil {
+		return state, &usageError{fmt.Sprintf("unknown state %q; use one of %s", f.state, strings.Join(stateNames(), ", "))}
+	}
+	return state, nil
+}
+
 // queries returns a query for each queue that the filter selects. Ages count back from
 // the store's time.
 func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
@@ -98,12 +109,8 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		return nil, &usageError{"--reason and --group select dead jobs: give --state dead"}
 	}
 	q := inspect.Query{Type: f.typ, Reason: reason, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
-	if f.state != "" {
-		var state broker.State
-		if err := state.UnmarshalText([]byte(f.state)); err != nil {
-			return nil, &usageError{fmt.Sprintf("unknown state %q; use one of %s", f.state, strings.Join(stateNames(), ", "))}
-		}
-		q.State = state
+	if q.State, err = f.jobState(); err != nil {
+		return nil, err
 	}
 	if f.olderThan < 0 || f.newerThan < 0 || f.limit < 0 {
 		return nil, &usageError{"--older-than, --newer-than and --limit cannot be negative"}

@@ -57,7 +57,8 @@ func (a *app) listWorkers(use string) *cobra.Command {
 		Short: "List live workers and, with --running, what they run",
 		Long: `List live workers and, with --running, what they run. If a worker's lease ran
 out, it died or cannot reach the store. Another worker of the queue reclaims its
-jobs; then the worker leaves this list.
+jobs; then the worker leaves this list. -o wide also shows for how long the leases
+hold, if the workers do not renew them.
 
 Every few seconds a worker reports the jobs that it has run for longest, and since
 when. The others have just started, or wait for a slot.`,
@@ -84,7 +85,7 @@ when. The others have just started, or wait for a slot.`,
 			}
 			for _, w := range workers {
 				if err := l.add(viewWorker(w), w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, w.StartedAt,
-					lease(w, queues[0].Now), strings.Join(w.Queues, " "), strings.Join(w.Types, " ")); err != nil {
+					lease(w, queues[0].Now), max(0, w.Until.Sub(queues[0].Now)), strings.Join(w.Queues, " "), strings.Join(w.Types, " ")); err != nil {
 					return err
 				}
 				if running {
@@ -111,6 +112,7 @@ var workerColumns = []column{
 	{head: "SLOTS", shape: shape{rank: 2}},
 	{head: "STARTED", shape: shape{rank: 5}},
 	{head: "LEASE"},
+	{head: "LEFT", wide: true}, // of the lease
 	{head: "QUEUES", shape: shape{rank: 1, least: 8}},
 	{head: "TYPES", wide: true},
 }

@@ -283,28 +283,23 @@ const (
 )
 
 // putOff snoozes a job that another program may be able to run, until the limit has
-// passed. The first snooze leaves an entry in the error history. Later snoozes count
-// the limit from the time of this entry.
+// passed. The limit counts from the first of these snoozes in a row, which leaves an
+// entry in the error history.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
-	j := job.record
-	since := f.At
-	if j.Snoozes > 0 {
-		for _, e := range j.Errors.Entries {
-			if e.Class == f.Class {
-				since = e.At
-			}
-		}
+	before, waited := job.record.PutOffFor(reason.String()), time.Duration(0)
+	if before.Times > 0 {
+		waited = f.At.Sub(before.Since)
 	}
-	waited := f.At.Sub(since)
 	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
 		return s.dead(r, job, reason, f)
 	}
 	delay := sleep.Jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
 	s.logFailure(r, job, "jobs: this server cannot run a job and snoozes it", f, delay)
-	if !since.Equal(f.At) {
+	at := f.At
+	if before.Times > 0 {
 		f = broker.Failure{}
 	}
-	return broker.Snooze(delay, f)
+	return broker.Snooze(delay, f).Because(reason.String(), at)
 }
 
 // unreadable returns the outcome for a job whose stored form cannot be read.

@@ -119,7 +119,8 @@ type Config struct {
 
 	// UnknownTypeLimit is how long a job is snoozed if the handler does not know
 	// its type, or if a newer version of this module wrote it. The snoozes are not
-	// charged, and their delays grow. After UnknownTypeLimit the job is dead. Zero
+	// charged, and their delays grow. After UnknownTypeLimit the job is dead. It
+	// counts from the first of these snoozes, anew once a server has run the job. Zero
 	// means 24 hours; with a negative value the job is dead at once.
 	UnknownTypeLimit time.Duration
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,48 @@ func TestServer_AJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.
 			t.Errorf("tried %d times in an hour", n)
 		}
 	})
+}
+
+// A job that was put off during a deploy, and then ran for days, has its whole time again at the next deploy.
+func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testing.T) {
+	for name, c := range map[string]struct {
+		known   error // what the handler returns meanwhile
+		entries int   // of the history at the end
+		cfg     Config
+	}{
+		"it polled": {Snooze(time.Hour), 3, Config{}},
+		"it failed with that class": {errors.New("failed"), 2 + 60,
+			Config{Classify: func(error, *Job) Classification { return Classification{Class: "any"} }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				var known atomic.Bool
+				cfg := c.cfg
+				cfg.ErrorHistory, cfg.RetryPolicy = 1000, Constant(time.Hour)
+				serve(t, b, cfg, func(context.Context, *Job) error {
+					if known.Load() {
+						return c.known
+					}
+					return fmt.Errorf("%w: it is new", ErrUnknownType)
+				})
+				add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 1000 })
+				pass(10 * time.Minute)
+				known.Store(true)
+				pass(60 * time.Hour)
+				known.Store(false)
+				pass(20 * time.Hour)
+				j := expect(t, b, DefaultQueue, "a-0", StateRetry)
+				if j.Errors.Last().Message != "no handler is registered for the job's type: it is new" {
+					t.Errorf("the second time left no entry; the last is %+v", j.Errors.Last())
+				}
+				pass(6 * time.Hour)
+				if j := expect(t, b, DefaultQueue, "a-0", StateDead); j.Reason != broker.ReasonUnknownType || len(j.Errors.Entries) < c.entries {
+					t.Errorf("reason %q, %d errors; want unknown_type, at least %d", j.Reason, len(j.Errors.Entries), c.entries)
+				}
+			})
+		})
+	}
 }
 
 func TestServer_AnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -132,8 +133,8 @@ func judge(err, cause error) (ruling, time.Duration) {
 	if errors.Is(err, SkipRetry) {
 		return rulingSkip, 0
 	}
-	if s, ok := errors.AsType[*snooze](err); ok {
-		return rulingSnooze, min(s.delay, broker.MaxDelay)
+	if s, ok := errors.AsType[*putoff.Snooze](err); ok {
+		return rulingSnooze, min(s.Delay, broker.MaxDelay)
 	}
 	if errors.Is(err, ErrUnknownType) {
 		return rulingUnknown, 0
@@ -194,7 +195,7 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 	case rulingSkip:
 		return s.dead(r, job, broker.ReasonSkipRetry, f)
 	case rulingSnooze:
-		return broker.Snooze(delay, broker.Failure{})
+		return putoff.Outcome(err, delay, f.At)
 	case rulingUnknown:
 		return s.putOff(r, job, broker.ReasonUnknownType, f)
 	case rulingExpired:

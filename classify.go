@@ -287,20 +287,34 @@ const (
 // passed. The limit counts from the first of these snoozes in a row, which leaves an
 // entry in the error history.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
-	before, waited := job.record.PutOffFor(reason.String()), time.Duration(0)
-	if before.Times > 0 {
+	j, waited := job.record, time.Duration(0)
+	before := j.PutOffFor(reason.String())
+	switch {
+	case before.Times > 0:
 		waited = f.At.Sub(before.Since)
+	case j.NewerHead(): // only the counts can be read: take the snoozes for put-offs
+		waited = min(putOffSum(j.Snoozes, s.cfg.UnknownTypeLimit), f.At.Sub(j.CreatedAt))
 	}
 	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
 		return s.dead(r, job, reason, f)
 	}
-	delay := sleep.Jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
+	delay := sleep.Jitter(putOffDelay(waited), 0.1)
 	s.logFailure(r, job, "jobs: this server cannot run a job and snoozes it", f, delay)
 	at := f.At
 	if before.Times > 0 {
 		f = broker.Failure{}
 	}
 	return broker.Snooze(delay, f).Because(reason.String(), at)
+}
+
+func putOffDelay(waited time.Duration) time.Duration { return min(max(waited/2, putOffMin), putOffMax) }
+
+// putOffSum returns the time that n put-offs take, or enough of them to reach limit.
+func putOffSum(n int, limit time.Duration) (sum time.Duration) {
+	for ; n > 0 && sum < limit; n-- {
+		sum += putOffDelay(sum)
+	}
+	return sum
 }
 
 // unreadable returns the outcome for a job whose stored form cannot be read.

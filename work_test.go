@@ -288,6 +288,42 @@ func TestServer_AnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
 	})
 }
 
+// Nothing can be stored in the history of such a job, so only its snoozes tell how long it waited.
+func TestServer_AJobWhoseHeadIsNewerIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &tap{Broker: newStore()}
+		var tries tally
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Broker.Claim(ctx, req)
+			for i := range got.Jobs {
+				j := &got.Jobs[i]
+				_, j.Head, j.Broken = broker.ParseHead(broker.AppendHead(nil, j.State, &j.Head)) // as other stores do
+				tries.add(j.Type, 1)
+			}
+			return got, err
+		}
+		for typ, counts := range map[string]string{"fresh": "0,0,0,0,0,0,0", "polled": "500,0,0,500,0,0,500"} {
+			_, head, err := broker.ParseHead([]byte(counts + ";\x02\x04"))
+			if !errors.Is(err, broker.ErrNewerForm) || !head.NewerHead() {
+				t.Fatalf("the head is not newer: %v", err)
+			}
+			add(t, b, DefaultQueue, typ, 1, func(j *broker.NewJob) { j.Restore = &broker.Restored{State: StatePending, Head: head} })
+		}
+		serve(t, b, Config{UnknownTypeLimit: time.Hour}, NewServeMux().ProcessJob)
+		pass(50 * time.Minute)
+		for _, typ := range []string{"fresh", "polled"} {
+			expect(t, b, DefaultQueue, typ+"-0", StateRetry)
+		}
+		pass(50 * time.Minute)
+		for _, typ := range []string{"fresh", "polled"} {
+			expect(t, b, DefaultQueue, typ+"-0", StateDead)
+			if n := tries.get(typ); n < 10 || n > 40 {
+				t.Errorf("%s: tried %d times in an hour", typ, n)
+			}
+		}
+	})
+}
+
 func TestServer_AJobThatCannotBeReadIsSetAsideAndHarmsNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &tap{Broker: newStore()}

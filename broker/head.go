@@ -74,6 +74,10 @@ func ParseHead(p []byte) (State, Head, error) {
 	return State(v[1]), h, err
 }
 
+// NewerHead reports whether a newer version of this module wrote h, so that this one can
+// read only its counts: h has no history, and what an outcome adds to it is not stored.
+func (h *Head) NewerHead() bool { return h.newer }
+
 // AppendTail appends the part of a head that a store only carries: reason, suppressed
 // flag, result, error history, what the handler kept and put-offs. For most heads it is empty.
 // AppendTail writes back unchanged the fields that ParseTail did not know, so that an

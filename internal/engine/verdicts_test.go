@@ -178,16 +178,21 @@ func TestUnanswered_AreAllItemsOfAQueueInWhichTheStoreFailed(t *testing.T) {
 	}
 	items := []broker.Settlement{item("a", "1"), item("b", "2"), item("c", "3"), item("b", "4")}
 	verdicts := []broker.Verdict{{}, {Err: broker.ErrUnavailable}, {Err: broker.ErrLeaseLost}, {}}
-	left, err := unanswered(items, verdicts)
-	order := ""
-	for i := range items {
-		order += items[i].Job.ID
+	ids := func(items []broker.Settlement) (ids string) {
+		for i := range items {
+			ids += items[i].Job.ID
+		}
+		return ids
 	}
-	if left != 2 || err == nil || order != "2413" || verdicts[3].Err != broker.ErrLeaseLost {
+	sorted, answers, left, err := unanswered(items, verdicts)
+	if left != 2 || err == nil || ids(sorted) != "2413" || answers[3].Err != broker.ErrLeaseLost {
 		t.Errorf("%d items are sent again (%v), in the order %s with the last verdict %v; want both of b first, and then the others with theirs",
-			left, err, order, verdicts[3].Err)
+			left, err, ids(sorted), answers[3].Err)
 	}
-	if left, err := unanswered(items[:1], []broker.Verdict{{Err: broker.ErrLeaseLost}}); left != 0 || err != nil {
+	if order := ids(items); order != "1234" {
+		t.Errorf("what was sent, which others may be reading, became %s", order)
+	}
+	if _, _, left, err := unanswered(items[:1], []broker.Verdict{{Err: broker.ErrLeaseLost}}); left != 0 || err != nil {
 		t.Errorf("%d items are sent again (%v) although the store has answered", left, err)
 	}
 }

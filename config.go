@@ -134,8 +134,8 @@ type Config struct {
 	StuckGrace time.Duration
 
 	// ReadinessWindow is how old the last successful exchange with the store may
-	// be for Ready to return nil. Zero means 30 s, or 24 h in a store that ends
-	// with this process.
+	// be for Ready to return nil. Heartbeats come at least every third of it. Zero
+	// means 30 s, or 24 h in a store that ends with this process.
 	ReadinessWindow time.Duration
 
 	// PollInterval is about how long an idle server waits for a wake-up before

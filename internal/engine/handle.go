@@ -141,7 +141,7 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	s.giveUpSurplusLocked()
 	s.fetcher.freed(r.queue, now)
 	if r.InTx {
-		s.inTx.add(r.Job)
+		s.inTx.add(r.Job, r.Committed)
 	}
 	waited, ran := s.waitedLocked(r), measured(now.Sub(r.started))
 	s.measureLocked(r.queue, waited, ran)

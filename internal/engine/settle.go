@@ -149,7 +149,9 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	left := 0 // items to send again
 	var failed error
 	if answered && !ended {
-		s.inTx.excuse(items, verdicts)
+		s.mu.Lock()
+		s.excuseLocked(w, items, verdicts, time.Now())
+		s.mu.Unlock()
 		items, verdicts, left, failed = unanswered(items, verdicts)
 	}
 	if hook := s.opts.Hooks.Settle; hook != nil {

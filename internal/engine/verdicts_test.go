@@ -105,11 +105,36 @@ func TestServer_AnsweredOutcomesOfTransactionsAreForgotten(t *testing.T) {
 	s, w := still(t, newStore(), Options{})
 	j := &broker.Job{Queue: testQueue, ID: "a"}
 	s.leaseLocked(w, j)
-	s.inTx.add(j)
+	s.inTx.add(j, true)
 	s.endedLocked(w, []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}, []broker.Verdict{{State: broker.StateCompleted}},
 		time.Now())
-	if n := len(s.inTx.jobs); n != 0 {
+	if n := len(s.inTx); n != 0 {
 		t.Errorf("%d jobs are remembered for ever", n)
+	}
+}
+
+func TestServer_ALostLeaseMeansACommitOnlyIfNobodyElseCanHaveTheJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		committed, lost bool
+		age             time.Duration // of the last renewal
+		completed       bool
+	}{
+		"the handler says so":                             {true, true, time.Hour, true},
+		"the worker has its leases":                       {false, false, broker.DefaultLease - time.Second, true},
+		"the leases of the worker may have run out":       {false, false, broker.DefaultLease + time.Second, false},
+		"the worker was lost, and its commit rolled back": {false, true, time.Second, false},
+	} {
+		s, w := still(t, newStore(), Options{})
+		now := time.Now()
+		w.lost, w.renewed = c.lost, now.Add(-c.age)
+		j := &broker.Job{Queue: testQueue, ID: "a"}
+		s.inTx.add(j, c.committed)
+		items, verdicts := []broker.Settlement{{Job: j, Outcome: broker.Retry(0, broker.Failure{})}}, []broker.Verdict{{Err: broker.ErrLeaseLost}}
+		s.excuseLocked(w, items, verdicts, now)
+		if got := verdicts[0].Err == nil && verdicts[0].State == broker.StateCompleted; got != c.completed {
+			t.Errorf("%s: the verdict is %+v, want completed: %t", name, verdicts[0], c.completed)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ type Run struct {
 	started time.Time
 	stuck   *StuckEvent             // set once it was reported as stuck
 	patient time.Time               // until when a guarded run waits
-	bound   *boundContext           // the soonest that middleware set; guarded by lazyContext.mu
+	bounds  *boundContext           // the open ones; guarded by lazyContext.mu
 	keeping atomic.Pointer[keeping] // nil until something is kept
 }
 

@@ -49,6 +49,40 @@ func TestServer_AHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 	})
 }
 
+func TestServer_BoundsSideBySideCountUntilTheyAreReleased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		reports := make(chan StuckEvent, 10)
+		serve(t, b, Config{Timeout: time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { reports <- e }}}, func(ctx context.Context, j *Job) error {
+			within := func(d time.Duration) (release func()) {
+				_, release = WithBound(ctx, Bound{End: time.Now().Add(d), Grace: time.Second})
+				return release
+			}
+			first, second := within(time.Minute), within(30*time.Second)
+			first()
+			if j.Type() == "fine" {
+				second()
+			}
+			time.Sleep(10 * time.Minute)
+			second()
+			return nil
+		})
+		add(t, b, DefaultQueue, "fine", 1)
+		add(t, b, DefaultQueue, "stuck", 1)
+		pass(30 * time.Second)
+		if len(reports) != 0 {
+			t.Fatalf("before the grace was over: %+v", <-reports)
+		}
+		pass(20 * time.Minute)
+		if len(reports) != 1 {
+			t.Fatalf("%d reports, want 1, of the handler whose second bound passed", len(reports))
+		}
+		if e := <-reports; e.Job.Type() != "stuck" || e.Overdue > 3*time.Second {
+			t.Errorf("the report is of %s, %v after its bound; want stuck, about a second", e.Job.Type(), e.Overdue)
+		}
+	})
+}
+
 func TestServer_ABoundEndsItsContextAndNoneAround(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		type key struct{}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -132,8 +133,8 @@ func judge(err, cause error) (ruling, time.Duration) {
 	if errors.Is(err, SkipRetry) {
 		return rulingSkip, 0
 	}
-	if s, ok := errors.AsType[*snooze](err); ok {
-		return rulingSnooze, min(s.delay, broker.MaxDelay)
+	if s, ok := errors.AsType[*putoff.Snooze](err); ok {
+		return rulingSnooze, min(s.Delay, broker.MaxDelay)
 	}
 	if errors.Is(err, ErrUnknownType) {
 		return rulingUnknown, 0
@@ -194,7 +195,7 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 	case rulingSkip:
 		return s.dead(r, job, broker.ReasonSkipRetry, f)
 	case rulingSnooze:
-		return broker.Snooze(delay, broker.Failure{})
+		return putoff.Outcome(err, delay, f.At)
 	case rulingUnknown:
 		return s.putOff(r, job, broker.ReasonUnknownType, f)
 	case rulingExpired:
@@ -283,28 +284,37 @@ const (
 )
 
 // putOff snoozes a job that another program may be able to run, until the limit has
-// passed. The first snooze leaves an entry in the error history. Later snoozes count
-// the limit from the time of this entry.
+// passed. The limit counts from the first of these snoozes in a row, which leaves an
+// entry in the error history.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
-	j := job.record
-	since := f.At
-	if j.Snoozes > 0 {
-		for _, e := range j.Errors.Entries {
-			if e.Class == f.Class {
-				since = e.At
-			}
-		}
+	j, waited := job.record, time.Duration(0)
+	before := j.PutOffFor(reason.String())
+	switch {
+	case before.Times > 0:
+		waited = f.At.Sub(before.Since)
+	case j.NewerHead(): // only the counts can be read: take the snoozes for put-offs
+		waited = min(putOffSum(j.Snoozes, s.cfg.UnknownTypeLimit), f.At.Sub(j.CreatedAt))
 	}
-	waited := f.At.Sub(since)
 	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
 		return s.dead(r, job, reason, f)
 	}
-	delay := sleep.Jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
+	delay := sleep.Jitter(putOffDelay(waited), 0.1)
 	s.logFailure(r, job, "jobs: this server cannot run a job and snoozes it", f, delay)
-	if !since.Equal(f.At) {
+	at := f.At
+	if before.Times > 0 {
 		f = broker.Failure{}
 	}
-	return broker.Snooze(delay, f)
+	return broker.Snooze(delay, f).Because(reason.String(), at)
+}
+
+func putOffDelay(waited time.Duration) time.Duration { return min(max(waited/2, putOffMin), putOffMax) }
+
+// putOffSum returns the time that n put-offs take, or enough of them to reach limit.
+func putOffSum(n int, limit time.Duration) (sum time.Duration) {
+	for ; n > 0 && sum < limit; n-- {
+		sum += putOffDelay(sum)
+	}
+	return sum
 }
 
 // unreadable returns the outcome for a job whose stored form cannot be read.

@@ -119,7 +119,8 @@ type Config struct {
 
 	// UnknownTypeLimit is how long a job is snoozed if the handler does not know
 	// its type, or if a newer version of this module wrote it. The snoozes are not
-	// charged, and their delays grow. After UnknownTypeLimit the job is dead. Zero
+	// charged, and their delays grow. After UnknownTypeLimit the job is dead. It
+	// counts from the first of these snoozes, anew once a server has run the job. Zero
 	// means 24 hours; with a negative value the job is dead at once.
 	UnknownTypeLimit time.Duration
 
@@ -133,8 +134,8 @@ type Config struct {
 	StuckGrace time.Duration
 
 	// ReadinessWindow is how old the last successful exchange with the store may
-	// be for Ready to return nil. Zero means 30 s, or 24 h in a store that ends
-	// with this process.
+	// be for Ready to return nil. Heartbeats come at least every third of it. Zero
+	// means 30 s, or 24 h in a store that ends with this process.
 	ReadinessWindow time.Duration
 
 	// PollInterval is about how long an idle server waits for a wake-up before

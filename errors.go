@@ -8,6 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
 // Errors of enqueueing and operating; test with errors.Is. Each means that
@@ -67,11 +68,7 @@ func (e *retryAfter) Unwrap() error { return e.err }
 
 // Snooze returns an error that makes the job run again after delay, without
 // charging a failure. A negative delay means none; the longest is 100 years.
-func Snooze(delay time.Duration) error { return &snooze{delay: max(delay, 0)} }
-
-type snooze struct{ delay time.Duration }
-
-func (e *snooze) Error() string { return fmt.Sprintf("snoozed for %v", e.delay) }
+func Snooze(delay time.Duration) error { return &putoff.Snooze{Delay: max(delay, 0)} }
 
 // Cancel returns an error that cancels the job, with err in its error history.
 // err may be nil.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -549,14 +550,20 @@ func TestServer_AJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
 	})
 }
 
-func TestServer_AnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
+func TestServer_AnIdleServerAndOneThatIsFullAreReadyHoweverShortTheWindowIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := serve(t, newStore(), Config{ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute},
-			func(context.Context, *Job) error { return nil })
-		for range 1000 {
-			pass(100 * time.Millisecond)
-			if err := s.Ready(); err != nil {
-				t.Fatal(err)
+		for _, full := range []int{0, 1} {
+			for store, b := range map[string]broker.Broker{"for several processes": newStore(), "in the process": membroker.New()} {
+				s := serve(t, b, Config{Concurrency: 1, ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute},
+					func(ctx context.Context, _ *Job) error { <-ctx.Done(); return nil })
+				add(t, b, DefaultQueue, "a", full)
+				for range 1000 {
+					pass(100 * time.Millisecond)
+					if err := s.Ready(); err != nil {
+						t.Errorf("with a store %s and %d of 1 slots taken: %v", store, full, err)
+						break
+					}
+				}
 			}
 		}
 	})

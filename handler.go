@@ -59,10 +59,10 @@ type Bound struct {
 // WithBound returns a context that ends at b.End with cause ErrTimeout, or
 // with ctx if ctx ends earlier. A handler that has not returned when Grace has
 // passed after End is reported as stuck, as Config.StuckGrace describes, even if
-// the run's own timeout has not passed. If bounds are nested, the earlier End
-// counts. The caller calls release when the handler has returned; that ends
-// the context and restores the bound around it. A handler that does not use
-// its context costs no timer.
+// the run's own timeout has not passed. Bounds can be nested, or used side by
+// side in several goroutines; each counts until it is released. The caller calls
+// release when the handler has returned; that ends the context. A handler that
+// does not use its context costs no timer.
 //
 // If ctx does not come from a Server, nothing is reported.
 func WithBound(ctx context.Context, b Bound) (bounded context.Context, release func()) {

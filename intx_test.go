@@ -82,6 +82,40 @@ func TestServer_AJobCompletedInATransactionIsNoLostLease(t *testing.T) {
 	})
 }
 
+func TestServer_AJobThatAnotherServerHasAfterARollbackIsNotCountedTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		c := newCable(store)
+		var log testLog
+		completed, refused := 0, 0
+		serve(t, c, Config{Logger: log.logger(), Prefetch: NoPrefetch, Hooks: Hooks{Settle: func(e SettleEvent) {
+			for i := range e.Verdicts {
+				if e.Verdicts[i].Err != nil {
+					refused++
+				} else if e.Items[i].Outcome.Kind() == broker.OutcomeComplete {
+					completed++
+				}
+			}
+		}}}, func(ctx context.Context, job *Job) error {
+			job.CompletesInTx()
+			c.setCut(true) // the commit fails with the connection
+			<-ctx.Done()
+			return context.Canceled
+		})
+		id := add(t, store, DefaultQueue, "order", 1)[0]
+		pass(time.Second)
+		serve(t, store, Config{}, func(context.Context, *Job) error { return nil })
+		pass(time.Minute)
+		c.setCut(false)
+		pass(time.Minute)
+		expect(t, store, DefaultQueue, id, StateCompleted)
+		if completed != 0 || refused != 1 || len(log.lines("outcomes were refused")) != 1 {
+			t.Errorf("the first server counts %d completed and %d refused, and warns %q; want that its outcome was refused", completed, refused,
+				log.lines("outcomes were refused"))
+		}
+	})
+}
+
 func TestServer_AJobWhoseTransactionDidNotCommitRunsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newTransactional()

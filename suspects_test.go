@@ -249,6 +249,40 @@ func TestServer_SuspectWaitsForLongerEachTimeAndRunsInTheEnd(t *testing.T) {
 	})
 }
 
+// A job that polls has many snoozes, which are no waits in vain.
+func TestServer_ASuspectBlocksItsServerForASecondAndDoublesThatOnlyByItsOwnWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "long", 1)
+		serve(t, b, Config{Concurrency: 4}, func(ctx context.Context, j *Job) error {
+			if j.Type() == "long" {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		pass(time.Second)
+		add(t, b, DefaultQueue, "suspect", 1, func(j *broker.NewJob) {
+			j.Restore = &broker.Restored{State: StatePending, Head: broker.Head{Deliveries: 16, Snoozes: 14, Crashes: 2}}
+		})
+		for _, blocked := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			pass(10 * time.Millisecond)
+			for range 6000 {
+				if stored(t, b, DefaultQueue, "suspect-0").State == StateActive {
+					break
+				}
+				pass(10 * time.Millisecond)
+			}
+			typ := fmt.Sprint("after ", blocked)
+			add(t, b, DefaultQueue, typ, 1)
+			pass(blocked - 100*time.Millisecond)
+			expect(t, b, DefaultQueue, typ+"-0", StatePending)
+			pass(200 * time.Millisecond)
+			expect(t, b, DefaultQueue, typ+"-0", StateCompleted)
+			expect(t, b, DefaultQueue, "suspect-0", StateRetry)
+		}
+	})
+}
+
 func TestServer_SuspectIsNotRunWithoutItsMark(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()

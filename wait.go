@@ -47,7 +47,8 @@ import (
 //	FinishedAt time.Time // when it reached a final state
 //	Result     []byte
 //	Errors     broker.ErrorLog
-//	Kept       *broker.Kept // checkpoint, steps and progress
+//	Kept       *broker.Kept   // checkpoint, steps and progress
+//	PutOff     *broker.PutOff // snoozes in a row for one cause
 //
 //	// Its state.
 //	State           State

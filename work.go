@@ -80,6 +80,7 @@ var errUncommitted = errors.New("the handler returned nil, but the transaction t
 // completes the job. The store applies this outcome only if the job still exists,
 // which means that the transaction did not commit and had no effect.
 func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
+	r.Committed = true
 	r.Finish(context.Canceled, time.Now())
 	f := s.failure(r, job, errUncommitted, Classification{Class: ClassUncommitted})
 	if spent(job, 0) {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +234,48 @@ func TestServer_AJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.
 	})
 }
 
+// A job that was put off during a deploy, and then ran for days, has its whole time again at the next deploy.
+func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testing.T) {
+	for name, c := range map[string]struct {
+		known   error // what the handler returns meanwhile
+		entries int   // of the history at the end
+		cfg     Config
+	}{
+		"it polled": {Snooze(time.Hour), 3, Config{}},
+		"it failed with that class": {errors.New("failed"), 2 + 60,
+			Config{Classify: func(error, *Job) Classification { return Classification{Class: "any"} }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				var known atomic.Bool
+				cfg := c.cfg
+				cfg.ErrorHistory, cfg.RetryPolicy = 1000, Constant(time.Hour)
+				serve(t, b, cfg, func(context.Context, *Job) error {
+					if known.Load() {
+						return c.known
+					}
+					return fmt.Errorf("%w: it is new", ErrUnknownType)
+				})
+				add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 1000 })
+				pass(10 * time.Minute)
+				known.Store(true)
+				pass(60 * time.Hour)
+				known.Store(false)
+				pass(20 * time.Hour)
+				j := expect(t, b, DefaultQueue, "a-0", StateRetry)
+				if j.Errors.Last().Message != "no handler is registered for the job's type: it is new" {
+					t.Errorf("the second time left no entry; the last is %+v", j.Errors.Last())
+				}
+				pass(6 * time.Hour)
+				if j := expect(t, b, DefaultQueue, "a-0", StateDead); j.Reason != broker.ReasonUnknownType || len(j.Errors.Entries) < c.entries {
+					t.Errorf("reason %q, %d errors; want unknown_type, at least %d", j.Reason, len(j.Errors.Entries), c.entries)
+				}
+			})
+		})
+	}
+}
+
 func TestServer_AnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
@@ -241,6 +284,42 @@ func TestServer_AnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
 		synctest.Wait()
 		if j := expect(t, b, DefaultQueue, "a-0", StateDead); j.Reason != broker.ReasonUnknownType {
 			t.Errorf("reason %q", j.Reason)
+		}
+	})
+}
+
+// Nothing can be stored in the history of such a job, so only its snoozes tell how long it waited.
+func TestServer_AJobWhoseHeadIsNewerIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &tap{Broker: newStore()}
+		var tries tally
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Broker.Claim(ctx, req)
+			for i := range got.Jobs {
+				j := &got.Jobs[i]
+				_, j.Head, j.Broken = broker.ParseHead(broker.AppendHead(nil, j.State, &j.Head)) // as other stores do
+				tries.add(j.Type, 1)
+			}
+			return got, err
+		}
+		for typ, counts := range map[string]string{"fresh": "0,0,0,0,0,0,0", "polled": "500,0,0,500,0,0,500"} {
+			_, head, err := broker.ParseHead([]byte(counts + ";\x02\x04"))
+			if !errors.Is(err, broker.ErrNewerForm) || !head.NewerHead() {
+				t.Fatalf("the head is not newer: %v", err)
+			}
+			add(t, b, DefaultQueue, typ, 1, func(j *broker.NewJob) { j.Restore = &broker.Restored{State: StatePending, Head: head} })
+		}
+		serve(t, b, Config{UnknownTypeLimit: time.Hour}, NewServeMux().ProcessJob)
+		pass(50 * time.Minute)
+		for _, typ := range []string{"fresh", "polled"} {
+			expect(t, b, DefaultQueue, typ+"-0", StateRetry)
+		}
+		pass(50 * time.Minute)
+		for _, typ := range []string{"fresh", "polled"} {
+			expect(t, b, DefaultQueue, typ+"-0", StateDead)
+			if n := tries.get(typ); n < 10 || n > 40 {
+				t.Errorf("%s: tried %d times in an hour", typ, n)
+			}
 		}
 	})
 }

@@ -27,6 +27,7 @@ const (
 	tailDone
 	tailTotal
 	tailNote
+	tailPutOff
 )
 
 const (
@@ -73,8 +74,12 @@ func ParseHead(p []byte) (State, Head, error) {
 	return State(v[1]), h, err
 }
 
+// NewerHead reports whether a newer version of this module wrote h, so that this one can
+// read only its counts: h has no history, and what an outcome adds to it is not stored.
+func (h *Head) NewerHead() bool { return h.newer }
+
 // AppendTail appends the part of a head that a store only carries: reason, suppressed
-// flag, result, error history and what the handler kept. For most heads it is empty.
+// flag, result, error history, what the handler kept and put-offs. For most heads it is empty.
 // AppendTail writes back unchanged the fields that ParseTail did not know, so that an
 // older worker does not remove what a newer one wrote.
 func AppendTail(dst []byte, h *Head) []byte {
@@ -93,6 +98,9 @@ func AppendTail(dst []byte, h *Head) []byte {
 	}
 	if h.Kept != nil {
 		w.kept(h.Kept)
+	}
+	if h.PutOff != nil {
+		w.putOff(h.PutOff)
 	}
 	return append(w.b, h.unknown...)
 }
@@ -143,6 +151,10 @@ func ParseTail(p []byte, h *Head) error {
 				kept = new(Kept)
 			}
 			return kept.parse(field, v, p)
+		case tailPutOff:
+			off, err := parsePutOff(p)
+			h.PutOff = off
+			return err
 		default:
 			h.unknown = append(h.unknown[:len(h.unknown):len(h.unknown)], raw...)
 		}

@@ -36,6 +36,7 @@ type Outcome struct {
 	failure *Failure
 	result  []byte
 	kept    *Kept
+	putOff  *PutOff // the cause and the time of a snooze
 }
 
 // Complete ends a job that is done. If the job's record is kept, the result is kept with
@@ -148,7 +149,7 @@ func (o Outcome) IfCancelRequested() Outcome {
 	if o.State().Final() || o.kind == OutcomeKeep {
 		return o
 	}
-	return Outcome{kind: OutcomeCancel, failure: o.failure, kept: o.kept}
+	return Outcome{kind: OutcomeCancel, failure: o.failure, kept: o.kept, putOff: o.putOff}
 }
 
 // Apply returns the head of a job after its lease ended with o at now, or after Keep. A
@@ -159,6 +160,9 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 	}
 	if o.kind == OutcomeKeep {
 		return h
+	}
+	if o.putOff != nil {
+		h.PutOff = o.putOff.again(&h)
 	}
 	h = o.Charge(h)
 	h.Epoch++

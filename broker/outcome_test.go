@@ -30,6 +30,7 @@ func outcomes() map[string]broker.Outcome {
 		"dead, undecodable":    broker.Die(broker.ReasonUndecodable, failed),
 		"snooze later":         broker.Snooze(time.Second, failed),
 		"snooze without words": broker.Snooze(0, broker.Failure{}),
+		"snooze with a cause":  broker.Snooze(0, broker.Failure{}).Because("busy", time.Unix(1e9, 1)),
 		"release":              broker.Release(),
 		"cancel":               broker.Cancel(failed),
 		"cancel without words": broker.Cancel(broker.Failure{}),
@@ -47,6 +48,7 @@ func TestOutcome_ApplyChargesWhatTheOutcomeSays(t *testing.T) {
 		reason                     broker.DeadReason
 		entry                      bool // is added to the history
 		front                      bool
+		putOff                     bool
 		delay                      time.Duration
 	}
 	want := map[string]change{
@@ -64,6 +66,7 @@ func TestOutcome_ApplyChargesWhatTheOutcomeSays(t *testing.T) {
 		"dead, undecodable":    {state: broker.StateDead, entry: true, reason: broker.ReasonUndecodable},
 		"snooze later":         {state: broker.StateRetry, snoozes: 1, entry: true, delay: time.Second},
 		"snooze without words": {state: broker.StatePending, snoozes: 1},
+		"snooze with a cause":  {state: broker.StatePending, snoozes: 1, putOff: true},
 		"release":              {state: broker.StatePending, front: true},
 		"cancel":               {state: broker.StateCancelled, entry: true},
 		"cancel without words": {state: broker.StateCancelled},
@@ -78,6 +81,9 @@ func TestOutcome_ApplyChargesWhatTheOutcomeSays(t *testing.T) {
 			Reason: w.reason, Errors: before.Errors}
 		if w.entry {
 			head.Errors.Entries = []broker.Failure{{Message: "earlier"}, failed}
+		}
+		if w.putOff {
+			head.PutOff = &broker.PutOff{Cause: "busy", Times: 1, Since: time.UnixMicro(1e15 + 1).UTC(), Charged: 7}
 		}
 		if w.state.Final() {
 			head.FinishedAt = now

@@ -88,6 +88,7 @@ func (r *SettleRequest) Check() error {
 		}
 		err := cmp.Or(
 			s.Outcome.kept.Check(),
+			s.Outcome.putOff.check(),
 			CheckDuration("waited", s.Waited),
 			CheckDuration("ran", s.Ran),
 		)

@@ -148,7 +148,7 @@ func everyOutcome() []broker.Outcome {
 		broker.Retry(time.Minute, f), broker.Retry(0, f),
 		broker.Crash(time.Minute, f), broker.Crash(0, f),
 		broker.Die(broker.ReasonRetries, f), broker.Die(broker.ReasonCrashes, f), broker.Die(broker.ReasonExpired, f),
-		broker.Snooze(time.Minute, f), broker.Snooze(0, broker.Failure{}),
+		broker.Snooze(time.Minute, f), broker.Snooze(0, broker.Failure{}), broker.Snooze(time.Minute, f).Because("busy", time.Unix(1e9, 0)),
 		broker.Release(),
 		broker.Cancel(f), broker.Cancel(broker.Failure{}),
 	}

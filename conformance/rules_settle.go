@@ -176,7 +176,8 @@ var settleRules = []Rule{
 			held := w.take("completed", "retried", "released", "snoozed", "crashed", "dead")
 			c.decide(broker.OpCancel, idsOf(held)...)
 			outcomes := []broker.Outcome{broker.Complete([]byte("r")), broker.Retry(0, failure("x")), broker.Release(),
-				broker.Snooze(time.Hour, failure("")), broker.Crash(0, failure("x")), broker.Die(broker.ReasonRetries, failure("x"))}
+				broker.Snooze(time.Hour, failure("")).Because("busy", c.now), broker.Crash(0, failure("x")),
+				broker.Die(broker.ReasonRetries, failure("x"))}
 			var items []broker.Settlement
 			for i := range held {
 				items = append(items, broker.Settlement{Job: &held[i], Outcome: outcomes[i]})

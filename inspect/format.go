@@ -67,6 +67,7 @@ type line struct {
 	Checkpoint     []byte       `json:"checkpoint,omitempty"`
 	Steps          []lineStep   `json:"steps,omitempty"`
 	Progress       *lineShare   `json:"progress,omitempty"`
+	PutOff         *linePutOff  `json:"put_off,omitempty"`
 	Head           []byte       `json:"head,omitempty"` // its stored form, if a newer version wrote it
 }
 
@@ -88,17 +89,6 @@ type lineUnique struct {
 type lineHeader struct {
 	Name  lineText `json:"name"`
 	Value lineText `json:"value"`
-}
-
-type lineStep struct {
-	Name   string `json:"name"`
-	Result []byte `json:"result,omitempty"`
-}
-
-type lineShare struct {
-	Done  int64    `json:"done"`
-	Total int64    `json:"total,omitempty"`
-	Note  lineText `json:"note,omitzero"`
 }
 
 type lineError struct {
@@ -220,40 +210,12 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 			lineText(f.Stack), lineText(f.Worker), lineText(f.Version)})
 	}
 	l.keep(j.Kept)
+	l.PutOff = putOffLine(j.PutOff)
 	text, err := json.Marshal(l)
 	if err != nil {
 		return dst, err
 	}
 	return append(appendASCII(dst, text), '\n'), nil
-}
-
-// keep sets checkpoint, steps and progress.
-func (l *line) keep(k *broker.Kept) {
-	if k == nil {
-		return
-	}
-	l.Checkpoint = k.Checkpoint
-	for _, s := range k.Steps {
-		l.Steps = append(l.Steps, lineStep{s.Name, s.Result})
-	}
-	if p := k.Progress; !p.IsZero() {
-		l.Progress = &lineShare{p.Done, p.Total, lineText(p.Note)}
-	}
-}
-
-// kept is the inverse of keep.
-func (l *line) kept() *broker.Kept {
-	if len(l.Checkpoint) == 0 && len(l.Steps) == 0 && l.Progress == nil {
-		return nil
-	}
-	k := &broker.Kept{Checkpoint: l.Checkpoint}
-	for _, s := range l.Steps {
-		k.Steps = append(k.Steps, broker.DoneStep{Name: s.Name, Result: s.Result})
-	}
-	if p := l.Progress; p != nil {
-		k.Progress = broker.Progress{Done: p.Done, Total: p.Total, Note: string(p.Note)}
-	}
-	return k
 }
 
 // appendASCII appends JSON with all characters beyond ASCII escaped, so that the file
@@ -275,7 +237,8 @@ func appendASCII(dst, text []byte) []byte {
 // not know, and nil for other heads.
 func unreadHead(j *broker.Job) []byte {
 	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
-		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors, Kept: j.Kept}
+		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors, Kept: j.Kept,
+		PutOff: j.PutOff}
 	whole := broker.AppendHead(nil, j.State, &j.Head)
 	if bytes.Equal(whole, broker.AppendHead(nil, j.State, &known)) {
 		return nil
@@ -363,7 +326,8 @@ func (l *line) job() (broker.NewJob, error) {
 		j.Headers[string(h.Name)] = string(h.Value)
 	}
 	j.Head = broker.Head{Epoch: l.Epoch, Deliveries: l.Deliveries, Failures: l.Failures, Crashes: l.Crashes, Snoozes: l.Snoozes,
-		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result, Kept: l.kept()}
+		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result, Kept: l.kept(),
+		PutOff: l.PutOff.putOff()}
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
 		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,

@@ -49,8 +49,8 @@ type DedupConfig struct {
 	Hold time.Duration
 
 	// Wait is about how long a job is snoozed the first time that another one with its
-	// key is running. Each further snooze is 1.5 times as long, up to the longer of 5
-	// minutes and Wait. Jitter changes each by up to a tenth. Zero means 5 seconds.
+	// key is running. Each further snooze in a row is 1.5 times as long, up to the longer of
+	// 5 minutes and Wait. Jitter changes each by up to a tenth. Zero means 5 seconds.
 	Wait time.Duration
 
 	// OnDuplicate, unless nil, is called for each duplicate delivery before it is
@@ -168,7 +168,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 		}
 		return nil
 	case !marked.Held:
-		return fmt.Errorf("%w: %w", ErrBusy, jobs.Snooze(putoff.Growing(d.Wait, max(d.Wait, longestWait), job.Record().Snoozes)))
+		return fmt.Errorf("%w: %w", ErrBusy, putoff.Growing(job.Record(), "busy", d.Wait, max(d.Wait, longestWait)))
 	}
 	m.fence = marked.Fence
 	done := false

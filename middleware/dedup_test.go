@@ -334,18 +334,25 @@ func TestDedup_ABusyKeyCostsTheJobNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		dedup := Dedup(DedupConfig{Marks: b, OnDuplicate: func(_ context.Context, job *jobs.Job) { duplicates = append(duplicates, job.ID()) }})
-		server.Start(context.Background(), dedup(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+		handler := dedup(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			time.Sleep(time.Minute)
 			effects++
 			job.SetResult([]byte("receipt"))
 			return nil
-		})))
+		}))
+		const polls = 11
+		server.Start(context.Background(), jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+			if string(job.Payload()) == "polls" && job.Record().Snoozes < polls {
+				return jobs.Snooze(time.Second)
+			}
+			return handler.ProcessJob(ctx, job)
+		}))
 		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(time.Hour), jobs.WithIdempotencyKey("order-1"),
 			jobs.WithMaxRetries(0)}})
 		defer client.Close()
 		var ids []string
-		for range 2 {
-			info, err := client.Enqueue(t.Context(), jobs.NewTask("charge", nil))
+		for _, payload := range []string{"runs", "polls"} {
+			info, err := client.Enqueue(t.Context(), jobs.NewTask("charge", []byte(payload)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,6 +363,10 @@ func TestDedup_ABusyKeyCostsTheJobNothing(t *testing.T) {
 			if err != nil || string(record.Result) != "receipt" || record.Failures != 0 {
 				t.Errorf("job %s: error %v, result %q, %d failures; want the receipt and no failure", id, err, record.Result, record.Failures)
 			}
+		}
+		// It waits for a minute, with delays that grow from 5 s.
+		if record, _ := client.Wait(t.Context(), jobs.DefaultQueue, ids[1]); record.Snoozes < polls+4 || record.Snoozes > polls+6 {
+			t.Errorf("the job that polled %d times was snoozed %d times; want 4 to 6 more", polls, record.Snoozes)
 		}
 		if effects != 1 || len(duplicates) != 1 {
 			t.Errorf("the effect happened %d times, and %d jobs were answered; want 1 and 1", effects, len(duplicates))

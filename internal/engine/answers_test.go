@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +31,37 @@ func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
 	}
 	if failures := settled(nil, errCut); failures != 1 || len(w.items) != 1 || w.calling {
 		t.Errorf("after a lost answer there are %d failures and %d items to repeat, want 1 and 1", failures, len(w.items))
+	}
+}
+
+// The race detector sees it if the answer is sorted under the eyes of the audit.
+func TestServer_AnAuditBesideAnAnswerInPartReleasesNothing(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		var listed []broker.Job
+		b := &tap{Broker: newStore()}
+		b.find = func(_ context.Context, q broker.Query) (broker.Page, error) {
+			if q.Queue != "p" {
+				return broker.Page{}, nil
+			}
+			return broker.Page{Jobs: listed}, nil
+		}
+		s, w := still(t, b, Options{Queues: map[string]int{"p": 1, "q": 1}})
+		for _, j := range []*broker.Job{{Queue: "q", ID: "answered"}, {Queue: "p", ID: "again"}, {Queue: "p", ID: "too"}} {
+			s.leaseLocked(w, j)
+			s.settleLocked(w, j, broker.Complete(nil))
+			if j.Queue == "p" {
+				listed = append(listed, *j)
+			}
+		}
+		s.batchLocked(w)
+		var audit sync.WaitGroup
+		audit.Go(func() { s.audit(t.Context(), w) })
+		s.answered(w, []broker.Verdict{{State: broker.StateCompleted}, {Err: broker.ErrUnavailable}, {}}, nil, time.Millisecond)
+		audit.Wait()
+		if len(w.items) != 2 || len(w.done) > 0 {
+			t.Errorf("%d outcomes are to be sent again, and the audit released %d jobs; want 2 and none", len(w.items), len(w.done))
+		}
 	}
 }
 

@@ -46,11 +46,9 @@ func WithBound(ctx context.Context, end time.Time, grace time.Duration) (bounded
 	if run := RunOf(ctx); run != nil && run.server != nil {
 		c.run = run
 		run.mu.Lock()
-		if c.outer = run.bound; c.outer == nil || c.end.Before(c.outer.end) {
-			run.bound = c
-		}
+		c.next, run.bounds = run.bounds, c
 		run.mu.Unlock()
-		c.expectEnd()
+		run.server.lookout.by(c.overdueAt(run.server.opts.StuckGrace))
 	}
 	return c, c.release
 }
@@ -60,29 +58,34 @@ type boundContext struct {
 	lazyContext
 	grace time.Duration
 	run   *Run          // nil outside of a server
-	outer *boundContext // the bound around it
+	next  *boundContext // another open bound of the run
 }
 
+// release closes the bound. Bounds of several goroutines are closed in any order.
 func (c *boundContext) release() {
 	if c.run != nil {
 		c.run.mu.Lock()
-		c.run.bound = c.outer
-		c.run.mu.Unlock()
-		if c.outer != nil {
-			c.outer.expectEnd()
+		for at := &c.run.bounds; *at != nil; at = &(*at).next {
+			if *at == c {
+				*at = c.next
+				break
+			}
 		}
+		c.run.mu.Unlock()
 	}
 	c.Finish(context.Canceled, time.Time{}) // the time of a bound's end is never used
 }
 
-// expectEnd makes upkeep look for a stuck handler after the bound.
-func (c *boundContext) expectEnd() {
-	s := c.run.server
-	grace := c.grace
-	if grace <= 0 {
-		grace = s.opts.StuckGrace
+// overdueAt returns when a handler that has not returned is stuck by the bound, or zero if
+// the bound has no end.
+func (c *boundContext) overdueAt(grace time.Duration) time.Time {
+	if c.end.IsZero() {
+		return c.end
 	}
-	s.lookout.by(c.end.Add(grace))
+	if c.grace > 0 {
+		grace = c.grace
+	}
+	return c.end.Add(grace)
 }
 
 // lazyContext is a context that ends at a time or by Finish. Most short handlers never

@@ -141,7 +141,7 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	s.giveUpSurplusLocked()
 	s.fetcher.freed(r.queue, now)
 	if r.InTx {
-		s.inTx.add(r.Job)
+		s.inTx.add(r.Job, r.Committed)
 	}
 	waited, ran := s.waitedLocked(r), measured(now.Sub(r.started))
 	s.measureLocked(r.queue, waited, ran)
@@ -185,7 +185,8 @@ func (s *Server) snoozeExpired() {
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, r := range s.slots.takeExpired(now) {
-		s.settleLocked(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
+		o := broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}).Because(causeGuarded, s.clock.at(now))
+		s.settleLocked(r.worker, r.Job, o)
 		s.fetcher.freed(r.queue, now)
 	}
 	s.enterAsideLocked(now)

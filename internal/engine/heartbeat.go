@@ -14,15 +14,17 @@ import (
 // maxHeartbeat is the maximum interval between renewals. Their answers also say when
 // leases of other servers run out, and those leases may be shorter than this server's. In
 // a store that no other process uses there are no other servers, so the maximum applies
-// only while there is doubt about leases.
+// only while there is doubt about leases. A server whose slots are all taken makes no other
+// calls for long, and Ready needs an answer within its window.
 const maxHeartbeat = broker.DefaultLease / 3
 
 // intervalLocked returns the maximum interval between renewals of w.
 func (s *Server) intervalLocked(w *worker) time.Duration {
+	longest := min(s.opts.Lease, s.opts.ReadinessWindow) / 3
 	if s.seldomRenews() && w.suspect == 0 && w.differed == 0 {
-		return s.opts.Lease / 3
+		return longest
 	}
-	return min(s.opts.Lease/3, maxHeartbeat)
+	return min(longest, maxHeartbeat)
 }
 
 // seldomRenews reports whether renewals are normally further apart than maxHeartbeat.

@@ -9,12 +9,14 @@ import (
 )
 
 // Run is one job under a lease, from its claim until its handler returns, and
-// the context of that handler. Only Perform and its handler set View and InTx.
+// the context of that handler. Only Perform and its handler set View, InTx and Committed.
 type Run struct {
 	lazyContext
 	Job  *broker.Job // as it was claimed
 	View any         // what the policy passes to the handler
 	InTx bool        // a transaction of the handler completes the job
+	// Committed: the handler says that this transaction has committed.
+	Committed bool
 
 	server  *Server
 	worker  *worker // whose lease it is
@@ -26,7 +28,7 @@ type Run struct {
 	started time.Time
 	stuck   *StuckEvent             // set once it was reported as stuck
 	patient time.Time               // until when a guarded run waits
-	bound   *boundContext           // the soonest that middleware set; guarded by lazyContext.mu
+	bounds  *boundContext           // the open ones; guarded by lazyContext.mu
 	keeping atomic.Pointer[keeping] // nil until something is kept
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -150,8 +149,10 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	left := 0 // items to send again
 	var failed error
 	if answered && !ended {
-		s.inTx.excuse(items, verdicts)
-		left, failed = unanswered(items, verdicts)
+		s.mu.Lock()
+		s.excuseLocked(w, items, verdicts, time.Now())
+		s.mu.Unlock()
+		items, verdicts, left, failed = unanswered(items, verdicts)
 	}
 	if hook := s.opts.Hooks.Settle; hook != nil {
 		e := SettleEvent{Items: items[left:], Took: took, Err: err}
@@ -200,11 +201,13 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	return 0
 }
 
-// unanswered moves the items of queues in which the store failed to the front, in their
-// order, with their verdicts. It returns their number and the first one's error. They
+// unanswered returns the items with those of queues in which the store failed at the front, in
+// their order, with their verdicts, the number of these, and the first one's error. They
 // are sent again under the number of the same settle: each queue compares numbers on its
-// own.
-func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
+// own. It changes neither argument: an audit may be reading the items.
+func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (
+	sorted []broker.Settlement, answers []broker.Verdict, left int, err error,
+) {
 	var failed map[string]bool
 	for i := range verdicts {
 		if e := verdicts[i].Err; broker.StoreFailed(e) {
@@ -215,23 +218,20 @@ func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int,
 		}
 	}
 	if failed == nil {
-		return 0, nil
+		return items, verdicts, 0, nil
 	}
-	known := make([]int, 0, len(items))
-	order := make([]int, 0, len(items))
-	for i := range items {
-		if failed[items[i].Job.Queue] {
-			order = append(order, i)
-		} else {
-			known = append(known, i)
+	sorted, answers = make([]broker.Settlement, 0, len(items)), make([]broker.Verdict, 0, len(items))
+	for _, again := range []bool{true, false} {
+		for i := range items {
+			if failed[items[i].Job.Queue] == again {
+				sorted, answers = append(sorted, items[i]), append(answers, verdicts[i])
+			}
+		}
+		if again {
+			left = len(sorted)
 		}
 	}
-	left = len(order)
-	oldItems, oldVerdicts := slices.Clone(items), slices.Clone(verdicts)
-	for to, from := range append(order, known...) {
-		items[to], verdicts[to] = oldItems[from], oldVerdicts[from]
-	}
-	return left, err
+	return sorted, answers, left, err
 }
 
 // endedLocked handles the verdicts on outcomes; without verdicts all leases were lost.

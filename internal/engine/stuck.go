@@ -124,17 +124,14 @@ func (r *Run) overdueAt(grace time.Duration) time.Time {
 	if !end.IsZero() {
 		end = end.Add(grace)
 	}
-	if r.bound == nil || r.bound.end.IsZero() {
-		return end
+	for c := r.bounds; c != nil; c = c.next {
+		end = earliest(end, c.overdueAt(grace))
 	}
-	if r.bound.grace > 0 {
-		grace = r.bound.grace
-	}
-	return earliest(end, r.bound.end.Add(grace))
+	return end
 }
 
 // overdue returns why and since when the handler should have returned, if it has overrun
-// that time by grace, or the end of its bound by the grace of the bound. Otherwise it
+// that time by grace, or the end of an open bound by the grace of the bound. Otherwise it
 // returns nil.
 func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
 	if cause, since = r.Over(now); cause != nil && now.Sub(since) >= grace {
@@ -142,14 +139,11 @@ func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since ti
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bound == nil || r.bound.end.IsZero() {
-		return nil, time.Time{}
+	cause, since = nil, time.Time{}
+	for c := r.bounds; c != nil; c = c.next {
+		if at := c.overdueAt(grace); !at.IsZero() && !now.Before(at) {
+			cause, since = ErrTimeout, earliest(since, c.end)
+		}
 	}
-	if r.bound.grace > 0 {
-		grace = r.bound.grace
-	}
-	if now.Sub(r.bound.end) < grace {
-		return nil, time.Time{}
-	}
-	return ErrTimeout, r.bound.end
+	return cause, since
 }

@@ -17,7 +17,9 @@ import (
 const (
 	suspectAfter = 2           // crashes
 	patienceMin  = time.Second // how long a guarded run that waits keeps others from beginning, at first
-	patienceMax  = time.Hour   // each snooze doubles it
+	patienceMax  = time.Hour   // each wait in vain doubles it
+
+	causeGuarded = "guarded" // of the snooze after a wait in vain
 )
 
 // budget returns how many crashes a job survives.
@@ -76,7 +78,7 @@ func (p *slots) startable() *runQueue {
 // await makes a guarded run wait, for a limited time, until few other handlers run.
 func (p *slots) await(r *Run, now time.Time) {
 	p.guarded.push(r)
-	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)
+	patience := sleep.Doubled(patienceMin, r.Job.PutOffFor(causeGuarded).Times, patienceMax)
 	r.patient = now.Add(patience)
 	p.expire(patience)
 }

@@ -105,11 +105,36 @@ func TestServer_AnsweredOutcomesOfTransactionsAreForgotten(t *testing.T) {
 	s, w := still(t, newStore(), Options{})
 	j := &broker.Job{Queue: testQueue, ID: "a"}
 	s.leaseLocked(w, j)
-	s.inTx.add(j)
+	s.inTx.add(j, true)
 	s.endedLocked(w, []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}, []broker.Verdict{{State: broker.StateCompleted}},
 		time.Now())
-	if n := len(s.inTx.jobs); n != 0 {
+	if n := len(s.inTx); n != 0 {
 		t.Errorf("%d jobs are remembered for ever", n)
+	}
+}
+
+func TestServer_ALostLeaseMeansACommitOnlyIfNobodyElseCanHaveTheJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		committed, lost bool
+		age             time.Duration // of the last renewal
+		completed       bool
+	}{
+		"the handler says so":                             {true, true, time.Hour, true},
+		"the worker has its leases":                       {false, false, broker.DefaultLease - time.Second, true},
+		"the leases of the worker may have run out":       {false, false, broker.DefaultLease + time.Second, false},
+		"the worker was lost, and its commit rolled back": {false, true, time.Second, false},
+	} {
+		s, w := still(t, newStore(), Options{})
+		now := time.Now()
+		w.lost, w.renewed = c.lost, now.Add(-c.age)
+		j := &broker.Job{Queue: testQueue, ID: "a"}
+		s.inTx.add(j, c.committed)
+		items, verdicts := []broker.Settlement{{Job: j, Outcome: broker.Retry(0, broker.Failure{})}}, []broker.Verdict{{Err: broker.ErrLeaseLost}}
+		s.excuseLocked(w, items, verdicts, now)
+		if got := verdicts[0].Err == nil && verdicts[0].State == broker.StateCompleted; got != c.completed {
+			t.Errorf("%s: the verdict is %+v, want completed: %t", name, verdicts[0], c.completed)
+		}
 	}
 }
 
@@ -178,16 +203,21 @@ func TestUnanswered_AreAllItemsOfAQueueInWhichTheStoreFailed(t *testing.T) {
 	}
 	items := []broker.Settlement{item("a", "1"), item("b", "2"), item("c", "3"), item("b", "4")}
 	verdicts := []broker.Verdict{{}, {Err: broker.ErrUnavailable}, {Err: broker.ErrLeaseLost}, {}}
-	left, err := unanswered(items, verdicts)
-	order := ""
-	for i := range items {
-		order += items[i].Job.ID
+	ids := func(items []broker.Settlement) (ids string) {
+		for i := range items {
+			ids += items[i].Job.ID
+		}
+		return ids
 	}
-	if left != 2 || err == nil || order != "2413" || verdicts[3].Err != broker.ErrLeaseLost {
+	sorted, answers, left, err := unanswered(items, verdicts)
+	if left != 2 || err == nil || ids(sorted) != "2413" || answers[3].Err != broker.ErrLeaseLost {
 		t.Errorf("%d items are sent again (%v), in the order %s with the last verdict %v; want both of b first, and then the others with theirs",
-			left, err, order, verdicts[3].Err)
+			left, err, ids(sorted), answers[3].Err)
 	}
-	if left, err := unanswered(items[:1], []broker.Verdict{{Err: broker.ErrLeaseLost}}); left != 0 || err != nil {
+	if order := ids(items); order != "1234" {
+		t.Errorf("what was sent, which others may be reading, became %s", order)
+	}
+	if _, _, left, err := unanswered(items[:1], []broker.Verdict{{Err: broker.ErrLeaseLost}}); left != 0 || err != nil {
 		t.Errorf("%d items are sent again (%v) although the store has answered", left, err)
 	}
 }

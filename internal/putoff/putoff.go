@@ -1,21 +1,43 @@
-// Package putoff computes the delay of a job that has to wait for something else.
+// Package putoff has the error that snoozes a job, for a delay that can grow.
 package putoff
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Growing returns min for the first delay and half as much again for each further one, up to max. It
-// varies the delay by a tenth, so that waiting jobs do not return together. snoozes is the number of
-// earlier delays.
-func Growing(min, max time.Duration, snoozes int) time.Duration {
+// Snooze is the error of a handler that snoozes its job. With a cause, the job counts
+// the snoozes in a row that have this cause (broker.PutOff).
+type Snooze struct {
+	Delay time.Duration
+	Cause string
+}
+
+func (e *Snooze) Error() string { return fmt.Sprintf("snoozed for %v", e.Delay) }
+
+// Growing returns an error that snoozes a job for min the first time that it has this cause, and for half as
+// much again each further time in a row, up to max. The delay varies by a tenth, so that waiting jobs do not
+// return together.
+func Growing(j *broker.Job, cause string, min, max time.Duration) *Snooze {
 	delay := min
-	for range snoozes {
+	for range j.PutOffFor(cause).Times {
 		if delay += delay / 2; delay >= max {
 			delay = max
 			break
 		}
 	}
-	return delay*9/10 + rand.N(delay/5+1)
+	return &Snooze{Delay: delay*9/10 + rand.N(delay/5+1), Cause: cause}
+}
+
+// Outcome returns the outcome for an error that wraps a Snooze. now is the store's time.
+func Outcome(err error, delay time.Duration, now time.Time) broker.Outcome {
+	o := broker.Snooze(delay, broker.Failure{})
+	if s, ok := errors.AsType[*Snooze](err); ok && s.Cause != "" {
+		o = o.Because(s.Cause, now)
+	}
+	return o
 }

@@ -132,5 +132,5 @@ const (
 
 // putOff returns the error for such a job, which snoozes it without a charge.
 func putOff(job *jobs.Job, err error) error {
-	return fmt.Errorf("%w: %w", err, jobs.Snooze(putoff.Growing(putOffMin, putOffMax, job.Record().Snoozes)))
+	return fmt.Errorf("%w: %w", err, putoff.Growing(job.Record(), "payload", putOffMin, putOffMax))
 }

@@ -169,17 +169,21 @@ func TestPayloads_WhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
 	if record.State != jobs.StateRetry || record.Failures != 0 || record.Snoozes != 1 {
 		t.Errorf("the job is %v with %d failures and %d snoozes, want a snooze without a charge", record.State, record.Failures, record.Snoozes)
 	}
+	if p := record.PutOffFor("payload"); p.Times != 1 {
+		t.Errorf("the job counts %+v, want one put-off", record.PutOff)
+	}
 	for _, c := range []struct {
-		snoozes  int
+		times    int
 		min, max time.Duration
 	}{{0, 4 * time.Second, 6 * time.Second}, {3, 15 * time.Second, 19 * time.Second}, {1_000_000, 9 * time.Minute, 11 * time.Minute}} {
-		err := putOff(jobs.NewJob(&broker.Job{Head: broker.Head{Snoozes: c.snoozes}}), reason)
+		err := putOff(jobs.NewJob(&broker.Job{Head: broker.Head{Snoozes: 20,
+			PutOff: &broker.PutOff{Cause: "payload", Times: c.times, Charged: 20}}}), reason)
 		var delay time.Duration
 		if _, scanErr := fmt.Sscanf(err.Error()[len(reason.Error()):], ": snoozed for %s", (*duration)(&delay)); scanErr != nil {
 			t.Fatal(scanErr)
 		}
 		if !errors.Is(err, reason) || delay < c.min || delay > c.max {
-			t.Errorf("after %d snoozes: %v, want a delay of %v to %v", c.snoozes, err, c.min, c.max)
+			t.Errorf("after %d put-offs: %v, want a delay of %v to %v", c.times, err, c.min, c.max)
 		}
 	}
 }

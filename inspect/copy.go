@@ -13,7 +13,8 @@ import (
 // its history and deadline. The original does not change. A second call with the same
 // ID enqueues nothing, as long as the queue remembers the ID.
 //
-// The error is ErrDuplicate if another job holds its unique key. It is ErrWrongState for
+// The error is ErrDuplicate if another job holds its unique key: a copy never replaces
+// that job, and never waits behind it. It is ErrWrongState for
 // the node of a workflow, which the workflow enqueues itself. It is ErrMalformed or
 // ErrNewerForm if this program cannot read the job.
 func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string) error {
@@ -31,6 +32,8 @@ func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string)
 	c := broker.NewJob{Queue: job.Queue, ID: id, Body: job.Body}
 	c.Body.GivenID, c.Body.DueAfter = true, 0 // the ID is remembered, so that a repeated call is detected
 	c.Body.Deadline = time.Time{}
+	// The payload is an old one: it must not replace what another producer enqueued since.
+	c.Body.Unique.Conflict, c.Body.Unique.Latest = broker.ConflictRefuse, 0
 	var receipts []broker.Receipt
 	err := i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {
 		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{c}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/field"
 )
 
@@ -30,7 +31,7 @@ type EncryptConfig struct {
 }
 
 const (
-	encryptionHeader = "jobs-encryption"
+	encryptionHeader = coding.HeaderEncryption
 	hashedKeyPrefix  = "hmac-sha256:"
 )
 

@@ -22,6 +22,11 @@ type Destination struct {
 	// Copy leaves the jobs at the source unchanged. Then both copies of a waiting job
 	// will run.
 	Copy bool
+	// SharedBlobs says that the workers of the other store read the same blob store, and
+	// that payload.CollectBlobs gets both stores. Without it, jobs whose payload is a blob
+	// of payload.ClaimCheck are not moved to another store. Within one store it has no
+	// meaning.
+	SharedBlobs bool
 }
 
 // Move moves the selected jobs to another store, of any backend, or to another
@@ -41,7 +46,9 @@ type Destination struct {
 // there already. A job that is refused stays at the source. The error is ErrDuplicate if
 // another job at the destination has its ID, or its unique key; then Holder is that job's
 // ID. It is ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take the
-// job, and ErrWrongState if another decision changed the job meanwhile.
+// job, and ErrWrongState if another decision changed the job meanwhile. It is
+// ErrClaimCheck if the payload is a blob that the destination may not have: see
+// Destination.SharedBlobs.
 //
 // The report is valid even with an error. The text of ErrUnsupported says which of the
 // two stores does not move jobs (broker.Limits.NoMove). After ErrUnavailable, jobs may
@@ -122,6 +129,7 @@ type mover struct {
 	queue    string // at the destination
 	holder   string // the holder of held jobs
 	copies   bool
+	blobs    bool // jobs whose payloads are blobs can be moved
 }
 
 // canMove returns an error if the store does not support §27 to §29 of the contract.
@@ -165,6 +173,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 		err := broker.Invalid("destination", "is the queue that has the jobs; name another queue or store")
 		return nil, broker.About(err, "move", queue, "")
 	}
+	m.blobs = to.SharedBlobs || here == there
 	m.holder = movePrefix + there + "/" + m.queue
 	if len(m.holder) > broker.MaxNameLen {
 		m.holder = fmt.Sprintf("%s%s/#%x", movePrefix, there, sha256.Sum256([]byte(m.queue)))

@@ -17,7 +17,8 @@ func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Re
 	s.query.NoPayload = true
 	d := decision{op: broker.Operation{Kind: broker.OpHold, Holder: m.holder}}
 	err := s.inSteps(ctx, movePage, &d, &report, func(_ *Page, chosen []*broker.Job) error {
-		if len(chosen) == 0 {
+		// This is before the hold: what an earlier move held may be at the destination already.
+		if chosen = m.withBlobs(chosen, &report); len(chosen) == 0 {
 			return nil
 		}
 		hold := d.op
@@ -180,6 +181,7 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
 	s.query.NoPayload = false
 	err = s.inSteps(ctx, movePage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {
+		chosen = m.withBlobs(chosen, &report)
 		found := make([]broker.Job, len(chosen))
 		for n, job := range chosen {
 			found[n] = *job

@@ -160,7 +160,7 @@ var metricTable = []Metric{
 		"Jobs that relays of this process have moved from the queue to another store."},
 	{"jobs_relay_refused_total", "jobs.relay.refused", "{job}", Counter, []string{labelQueue, labelReason}, false,
 		"Jobs that the target of a relay refused for good, and that are dead in the queue: reason is relay_id_taken, " +
-			"relay_unique_key_held, relay_invalid or relay_unreadable."},
+			"relay_unique_key_held, relay_invalid, relay_claim_check or relay_unreadable."},
 	{"jobs_relay_lag_seconds", "jobs.relay.lag", "s", Gauge, []string{labelQueue}, false,
 		"Age, since its creation, of the oldest job that the relay of this process holds; for a delayed job this includes the delay. " +
 			"Zero without one, and while the relay stands by."},

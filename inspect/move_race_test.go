@@ -86,6 +86,40 @@ func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// The moving process died after it had sent the job. Then a producer replaced its content
+// at the destination.
+func TestMoveRace_ACopyThatWasReplacedIsNotPutBack(t *testing.T) {
+	t.Parallel()
+	for _, undo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			from, to := newPlace(membroker.New()), newPlace(membroker.New())
+			job := waitingJob("a", 1)
+			job.Body.Headers = map[string]string{"trace": "1"}
+			job.Body.Unique = broker.Unique{Key: "u", Conflict: broker.ConflictReplace}
+			from.put(t, job)
+			d := &death{}
+			dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() { d.dead = true }}
+			if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
+				Destination{Broker: dying}); err == nil {
+				t.Fatal("the process did not die")
+			}
+			job.ID, job.Body.Headers, job.Body.CorrelationID = "b", map[string]string{"trace": "2"}, "c"
+			to.put(t, job)
+			finish := from.FinishMove
+			if undo {
+				finish = from.UndoMove
+			}
+			report, err := finish(t.Context(), "default", Destination{Broker: to.Broker})
+			if err != nil || report.Refused != 0 || report.Repeated != 1 {
+				t.Errorf("undo %v: %+v, %v", undo, report, err)
+			}
+			if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 0 || there["a"].Headers["trace"] != "2" {
+				t.Errorf("undo %v: here are %v, and there %v", undo, here, there)
+			}
+		})
+	}
+}
+
 // A queue also remembers IDs that the library generated.
 func TestMoveRace_AnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 	t.Parallel()

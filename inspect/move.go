@@ -84,7 +84,9 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 
 // UndoMove takes the jobs that are held by moves to a destination, and puts them back
 // into their queue. Jobs that are already at the destination are deleted here instead,
-// and count as Repeated. Do not use it while such a move is running.
+// and count as Repeated. So are jobs that ran there and left no record, as long as the
+// queue there remembers their IDs (Policy.DuplicateSpan, an hour by default); after that
+// they are put back and run again. Do not use UndoMove while such a move is running.
 //
 // Without a Broker in to, it puts back the jobs of every move from the queue without
 // looking at destinations: a job that is already at its destination then runs twice.
@@ -103,7 +105,7 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 		return report, err
 	}
 	return report, i.eachHeld(ctx, queue, m.holder, func(page []broker.Job) error {
-		var back, there []broker.Job
+		var back, there, gone []broker.Job
 		for n := range page {
 			j := page[n].Copy()
 			j.Queue = m.queue
@@ -111,10 +113,23 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 			switch {
 			case err != nil:
 				return err
-			case answer.Repeated && !answer.Gone:
+			case answer.Gone:
+				gone = append(gone, page[n])
+			case answer.Repeated:
 				there = append(there, page[n])
 			default:
 				back = append(back, page[n])
+			}
+		}
+		ran, err := m.remembered(ctx, gone)
+		if err != nil {
+			return err
+		}
+		for n := range gone {
+			if ran[gone[n].ID] {
+				there = append(there, gone[n])
+			} else {
+				back = append(back, gone[n])
 			}
 		}
 		report.Repeated += len(there)

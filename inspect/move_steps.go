@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -131,6 +132,36 @@ func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob
 		batch, sent = append(batch, c), append(sent, *j)
 	}
 	return batch, sent, back
+}
+
+// remembered returns the IDs of those jobs that the destination has no record of and
+// remembers: they ran there. It asks by restoring completed copies whose retention is
+// over, which a store checks like all jobs and then does not store (§29).
+func (m *mover) remembered(ctx context.Context, gone []broker.Job) (map[string]bool, error) {
+	ids := make(map[string]bool)
+	if len(gone) == 0 {
+		return ids, nil
+	}
+	batch := make([]broker.NewJob, len(gone))
+	for n := range gone {
+		c := gone[n].Copy()
+		c.Queue, c.Body.GivenID, c.RunAt = m.queue, true, time.Time{}
+		c.Body.Payload, c.Body.Retention = nil, time.Microsecond
+		c.Restore.State = broker.StateCompleted
+		c.Restore.Head = broker.Head{Epoch: c.Restore.Head.Epoch, FinishedAt: time.Unix(1, 0)}
+		batch[n] = c
+	}
+	_, err := m.to.insist(ctx, func(ctx context.Context, b broker.Broker) error {
+		receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+		for _, r := range receipts {
+			ids[r.ID] = errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == r.ID
+			if err == nil && broker.StoreFailed(r.Err) {
+				err = r.Err
+			}
+		}
+		return err
+	})
+	return ids, err
 }
 
 // deleteMoved deletes jobs here that are at the destination.

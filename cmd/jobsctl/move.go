@@ -43,8 +43,9 @@ at most one queue. Running jobs and new jobs are not moved: switch producers to
 the new store first, and run the command again for the rest.
 
 If the command was killed, run it again: it finishes the move. --undo puts held
-jobs back into their queue instead: those for this destination, or, without --to
-and --to-queue, those of all moves.
+jobs back into their queue instead: those for this destination, except jobs that
+are there already or ran there in the last hour (the DUPLICATE SPAN of the queue
+there); or, without --to and --to-queue, those of all moves.
 
 A job is refused, and stays here, if another job there has its ID or its unique
 key, or if the queue there is full. So is a job whose payload is a blob (claim

@@ -215,6 +215,8 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 			for _, o := range batch {
 				s := m.series.of(o.Queue, &o.Body)
 				switch {
+				case o.Err == nil && o.Info.Replaced: // no job was added
+					m.instruments.duplicate.Add(ctx, 1, s.with(labelWhere, "replace")...)
 				case o.Err == nil:
 					m.instruments.enqueued.Add(ctx, 1, s.add...)
 				case errors.Is(o.Err, jobs.ErrDuplicate):

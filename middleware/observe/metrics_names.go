@@ -69,10 +69,11 @@ const (
 var metricTable = []Metric{
 	// What happened to jobs.
 	{"jobs_enqueued_total", "jobs.enqueued", "{job}", Counter, ofJob, false,
-		"Jobs from this process that the store accepted."},
+		"Jobs from this process that the store accepted, without tasks that replaced another job."},
 	{"jobs_duplicate_total", "jobs.duplicate", "{job}", Counter, ofWhere, false,
-		"Duplicates. where=enqueue: a task was refused because its ID exists or its unique key is held. where=run: the dedup " +
-			"middleware found that the effect of a run had happened already."},
+		"Duplicates. where=enqueue: a task was refused because its ID exists or its unique key is held. where=replace: a task " +
+			"replaced the payload of the job that holds its unique key, and no job was added. where=run: the dedup middleware found " +
+			"that the effect of a run had happened already."},
 	{"jobs_refused_total", "jobs.refused", "{job}", Counter, ofReason, false,
 		"Tasks of this process that were refused, duplicates excepted. reason is queue_full, too_large, invalid, unavailable " +
 			"(nothing was stored), unknown (the answer was lost, the job may be stored) or other."},

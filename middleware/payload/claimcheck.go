@@ -59,6 +59,9 @@ func ClaimCheck(cfg ClaimCheckConfig) Codec {
 
 type claimCheck struct{ ClaimCheckConfig }
 
+// Header returns the name of the codec's header.
+func (c *claimCheck) Header() string { return claimHeader }
+
 func (c *claimCheck) EncodePayload(ctx context.Context, job *broker.NewJob) error {
 	data := job.Body.Payload
 	sign(job, claimHeader, "")

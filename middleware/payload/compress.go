@@ -59,6 +59,9 @@ type compression struct {
 	decoder  *zstd.Decoder
 }
 
+// Header returns the name of the codec's header.
+func (c *compression) Header() string { return compressionHeader }
+
 func (c *compression) EncodePayload(_ context.Context, job *broker.NewJob) error {
 	plain := job.Body.Payload
 	sign(job, compressionHeader, "")

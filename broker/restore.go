@@ -43,10 +43,15 @@ func (j *Job) Copyable() error {
 }
 
 // Same reports whether two bodies are of one job, which may have been copied and edited:
-// their payloads and GivenID may differ.
+// their payloads and GivenID may differ. With a unique key, all that a replacing job
+// brings (§39) may differ.
 func (b *Body) Same(other *Body) bool {
 	x, y := *b, *other
 	x.Payload, y.Payload = nil, nil
+	if b.Unique.Key != "" {
+		x.CopyContent(&Body{})
+		y.CopyContent(&Body{})
+	}
 	x.GivenID, y.GivenID = false, false
 	return bytes.Equal(AppendBody(nil, &x), AppendBody(nil, &y))
 }

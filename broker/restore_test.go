@@ -110,19 +110,30 @@ func TestRestore_ARestoredHeadHasWhatGoesWithItsState(t *testing.T) {
 func TestBody_SameIsOfOneJobPerhapsEdited(t *testing.T) {
 	t.Parallel()
 	body := fullBody()
+	body.Unique.Key = "u"
 	edited := body
 	edited.Payload, edited.GivenID = []byte("another"), !body.GivenID
 	if !body.Same(&edited) {
 		t.Error("a job with another payload is not the same")
 	}
-	if body.Payload == nil || edited.Payload == nil {
+	replaced := body
+	replaced.CopyContent(&broker.Body{TypeVersion: body.TypeVersion + 1, Payload: []byte("p"), PayloadRef: body.PayloadRef + "x",
+		Headers: map[string]string{"x": "y"}, CorrelationID: body.CorrelationID + "x", IdempotencyKey: body.IdempotencyKey + "x"})
+	if !body.Same(&replaced) {
+		t.Error("a job with a unique key, whose content was replaced, is not the same")
+	}
+	body.Unique.Key, replaced.Unique.Key = "", ""
+	if body.Same(&replaced) {
+		t.Error("a job without a unique key, which nothing can replace, is the same with other headers")
+	}
+	if body.Payload == nil || body.Headers == nil || edited.Payload == nil {
 		t.Error("Same changes what it compares")
 	}
 	for name, change := range map[string]func(*broker.Body){
-		"type":    func(b *broker.Body) { b.Type += "x" },
-		"key":     func(b *broker.Body) { b.Key += "x" },
-		"retries": func(b *broker.Body) { b.MaxRetries++ },
-		"headers": func(b *broker.Body) { b.Headers = map[string]string{"x": "y"} },
+		"type":       func(b *broker.Body) { b.Type += "x" },
+		"key":        func(b *broker.Body) { b.Key += "x" },
+		"retries":    func(b *broker.Body) { b.MaxRetries++ },
+		"unique key": func(b *broker.Body) { b.Unique.Key += "x" },
 	} {
 		other := body
 		if change(&other); body.Same(&other) {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,7 +28,9 @@ func (s Selection) Export(ctx context.Context, w io.Writer) (Report, error) {
 // returned nil. By returning nil, flush promises that the lines written so far are
 // durable. Only dead, completed and cancelled jobs can be selected, because no worker
 // can start them meanwhile. A job that was redriven or edited between export and
-// deletion is refused and stays, although the export has its line.
+// deletion is refused and stays, although the export has its line. A job whose payload
+// is a blob of payload.ClaimCheck is refused with ErrClaimCheck, because the blob is
+// deleted after its job.
 func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func() error) (Report, error) {
 	if flush == nil {
 		flush = func() error { return nil }
@@ -51,6 +54,7 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 			ref := job.Ref()
 			if flush != nil {
 				job.Epoch++ // imported jobs have a later epoch, see exportHolder
+				err = cmp.Or(err, claimed(job, "CollectBlobs would delete the blob; export the job without deleting it"))
 			}
 			if err == nil {
 				lines, err = appendLine(lines, job)

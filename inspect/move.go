@@ -22,6 +22,11 @@ type Destination struct {
 	// Copy leaves the jobs at the source unchanged. Then both copies of a waiting job
 	// will run.
 	Copy bool
+	// SharedBlobs says that the workers of the other store read the same blob store, and
+	// that payload.CollectBlobs gets both stores. Without it, jobs whose payload is a blob
+	// of payload.ClaimCheck are not moved to another store. Within one store it has no
+	// meaning.
+	SharedBlobs bool
 }
 
 // Move moves the selected jobs to another store, of any backend, or to another
@@ -41,7 +46,9 @@ type Destination struct {
 // there already. A job that is refused stays at the source. The error is ErrDuplicate if
 // another job at the destination has its ID, or its unique key; then Holder is that job's
 // ID. It is ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take the
-// job, and ErrWrongState if another decision changed the job meanwhile.
+// job, and ErrWrongState if another decision changed the job meanwhile. It is
+// ErrClaimCheck if the payload is a blob that the destination may not have: see
+// Destination.SharedBlobs.
 //
 // The report is valid even with an error. The text of ErrUnsupported says which of the
 // two stores does not move jobs (broker.Limits.NoMove). After ErrUnavailable, jobs may
@@ -77,7 +84,9 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 
 // UndoMove takes the jobs that are held by moves to a destination, and puts them back
 // into their queue. Jobs that are already at the destination are deleted here instead,
-// and count as Repeated. Do not use it while such a move is running.
+// and count as Repeated. So are jobs that ran there and left no record, as long as the
+// queue there remembers their IDs (Policy.DuplicateSpan, an hour by default); after that
+// they are put back and run again. Do not use UndoMove while such a move is running.
 //
 // Without a Broker in to, it puts back the jobs of every move from the queue without
 // looking at destinations: a job that is already at its destination then runs twice.
@@ -96,7 +105,7 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 		return report, err
 	}
 	return report, i.eachHeld(ctx, queue, m.holder, func(page []broker.Job) error {
-		var back, there []broker.Job
+		var back, there, gone []broker.Job
 		for n := range page {
 			j := page[n].Copy()
 			j.Queue = m.queue
@@ -104,10 +113,23 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 			switch {
 			case err != nil:
 				return err
-			case answer.Repeated && !answer.Gone:
+			case answer.Gone:
+				gone = append(gone, page[n])
+			case answer.Repeated:
 				there = append(there, page[n])
 			default:
 				back = append(back, page[n])
+			}
+		}
+		ran, err := m.remembered(ctx, gone)
+		if err != nil {
+			return err
+		}
+		for n := range gone {
+			if ran[gone[n].ID] {
+				there = append(there, gone[n])
+			} else {
+				back = append(back, gone[n])
 			}
 		}
 		report.Repeated += len(there)
@@ -138,6 +160,7 @@ type mover struct {
 	queue    string // at the destination
 	holder   string // the holder of held jobs
 	copies   bool
+	blobs    bool // jobs whose payloads are blobs can be moved
 }
 
 // canMove returns an error if the store does not support §27 to §29 of the contract.
@@ -183,6 +206,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination, mak
 		err := broker.Invalid("destination", "is the queue that has the jobs; name another queue or store")
 		return nil, broker.About(err, "move", queue, "")
 	}
+	m.blobs = to.SharedBlobs || here == there
 	m.holder = movePrefix + there + "/" + m.queue
 	if len(m.holder) > broker.MaxNameLen {
 		m.holder = fmt.Sprintf("%s%s/#%x", movePrefix, there, sha256.Sum256([]byte(m.queue)))

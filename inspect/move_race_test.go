@@ -61,28 +61,97 @@ func TestMoveRace_ADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 	}
 }
 
-// The moving process died after it had sent the job, which then ran at the destination
+// The moving process died after it had sent two jobs. One of them ran at the destination
 // and left no record.
-func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
+func TestMoveRace_ACopyThatRanDoesNotRunAgain(t *testing.T) {
 	t.Parallel()
-	from, to := newPlace(membroker.New()), newPlace(membroker.New())
-	from.put(t, waitingJob("a", 1))
-	worker := handworker.New(t, to.Broker, "w", "default")
-	d := &death{}
-	dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() {
-		worker.Settle(worker.Claim(), broker.Complete(nil))
-		d.dead = true
-	}}
-	if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
-		Destination{Broker: dying}); err == nil {
-		t.Fatal("the process did not die")
+	for _, undo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			from, to := newPlace(membroker.New()), newPlace(membroker.New())
+			from.put(t, waitingJob("ran", 1), waitingJob("waits", 1))
+			worker := handworker.New(t, to.Broker, "w", "default")
+			d := &death{}
+			dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() {
+				worker.Settle(worker.Claim(), broker.Complete(nil))
+				d.dead = true
+			}}
+			if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
+				Destination{Broker: dying}); err == nil {
+				t.Fatal("the process did not die")
+			}
+			finish := from.FinishMove
+			if undo {
+				finish = from.UndoMove
+			}
+			report, err := finish(t.Context(), "default", Destination{Broker: to.Broker})
+			if err != nil || report.Done != 2 || report.Repeated != 2 {
+				t.Errorf("undo %v: %+v, %v", undo, report, err)
+			}
+			if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 0 || len(there) != 1 || there["waits"].ID == "" {
+				t.Errorf("undo %v: left are %v here and %v there", undo, here, there)
+			}
+		})
 	}
-	report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
-	if err != nil || report.Done != 1 || report.Repeated != 1 {
-		t.Errorf("the second move: %+v, %v", report, err)
-	}
-	if here, there := from.all(t, "default"), to.all(t, "default"); len(here)+len(there) != 0 {
-		t.Errorf("left are %v here and %v there", here, there)
+}
+
+// A job that never arrived is put back, and the destination does not remember that it was
+// asked for it.
+func TestMoveRace_AnUndoneJobCanBeMovedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		from.put(t, waitingJob("a", 1))
+		m, err := from.mover(t.Context(), "default", Destination{Broker: to.Broker})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold := broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "a", Epoch: broker.AnyEpoch}}}
+		if _, err := from.Operate(t.Context(), hold); err != nil {
+			t.Fatal(err)
+		}
+		report, err := from.UndoMove(t.Context(), "default", Destination{Broker: to.Broker})
+		if here, there := from.all(t, "default"), to.all(t, "default"); err != nil || report.Repeated != 0 ||
+			here["a"].State != broker.StatePending || len(there) != 0 {
+			t.Errorf("UndoMove: %+v, %v; here are %v, and there %v", report, err, here, there)
+		}
+		report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+		if err != nil || report.Done != 1 || report.Repeated != 0 {
+			t.Errorf("Move: %+v, %v", report, err)
+		}
+	})
+}
+
+// The moving process died after it had sent the job. Then a producer replaced its content
+// at the destination.
+func TestMoveRace_ACopyThatWasReplacedIsNotPutBack(t *testing.T) {
+	t.Parallel()
+	for _, undo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			from, to := newPlace(membroker.New()), newPlace(membroker.New())
+			job := waitingJob("a", 1)
+			job.Body.Headers = map[string]string{"trace": "1"}
+			job.Body.Unique = broker.Unique{Key: "u", Conflict: broker.ConflictReplace}
+			from.put(t, job)
+			d := &death{}
+			dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() { d.dead = true }}
+			if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
+				Destination{Broker: dying}); err == nil {
+				t.Fatal("the process did not die")
+			}
+			job.ID, job.Body.Headers, job.Body.CorrelationID = "b", map[string]string{"trace": "2"}, "c"
+			to.put(t, job)
+			finish := from.FinishMove
+			if undo {
+				finish = from.UndoMove
+			}
+			report, err := finish(t.Context(), "default", Destination{Broker: to.Broker})
+			if err != nil || report.Refused != 0 || report.Repeated != 1 {
+				t.Errorf("undo %v: %+v, %v", undo, report, err)
+			}
+			if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 0 || there["a"].Headers["trace"] != "2" {
+				t.Errorf("undo %v: here are %v, and there %v", undo, here, there)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -17,7 +18,8 @@ func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Re
 	s.query.NoPayload = true
 	d := decision{op: broker.Operation{Kind: broker.OpHold, Holder: m.holder}}
 	err := s.inSteps(ctx, movePage, &d, &report, func(_ *Page, chosen []*broker.Job) error {
-		if len(chosen) == 0 {
+		// This is before the hold: what an earlier move held may be at the destination already.
+		if chosen = m.withBlobs(chosen, &report); len(chosen) == 0 {
 			return nil
 		}
 		hold := d.op
@@ -132,6 +134,36 @@ func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob
 	return batch, sent, back
 }
 
+// remembered returns the IDs of those jobs that the destination has no record of and
+// remembers: they ran there. It asks by restoring completed copies whose retention is
+// over, which a store checks like all jobs and then does not store (§29).
+func (m *mover) remembered(ctx context.Context, gone []broker.Job) (map[string]bool, error) {
+	ids := make(map[string]bool)
+	if len(gone) == 0 {
+		return ids, nil
+	}
+	batch := make([]broker.NewJob, len(gone))
+	for n := range gone {
+		c := gone[n].Copy()
+		c.Queue, c.Body.GivenID, c.RunAt = m.queue, true, time.Time{}
+		c.Body.Payload, c.Body.Retention = nil, time.Microsecond
+		c.Restore.State = broker.StateCompleted
+		c.Restore.Head = broker.Head{Epoch: c.Restore.Head.Epoch, FinishedAt: time.Unix(1, 0)}
+		batch[n] = c
+	}
+	_, err := m.to.insist(ctx, func(ctx context.Context, b broker.Broker) error {
+		receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+		for _, r := range receipts {
+			ids[r.ID] = errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == r.ID
+			if err == nil && broker.StoreFailed(r.Err) {
+				err = r.Err
+			}
+		}
+		return err
+	})
+	return ids, err
+}
+
 // deleteMoved deletes jobs here that are at the destination.
 func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Report) error {
 	if len(moved) == 0 {
@@ -180,6 +212,7 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
 	s.query.NoPayload = false
 	err = s.inSteps(ctx, movePage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {
+		chosen = m.withBlobs(chosen, &report)
 		found := make([]broker.Job, len(chosen))
 		for n, job := range chosen {
 			found[n] = *job

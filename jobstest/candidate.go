@@ -83,7 +83,7 @@ func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 // record returns the job as it was enqueued.
 func (e *entry) record() broker.Job {
 	j := broker.Job{Queue: e.job.Queue, ID: e.job.ID, Body: e.job.Body, CreatedAt: e.at, RunAt: e.job.RunAt}
-	if e.job.Delay > 0 {
+	if e.job.Delay > 0 && j.RunAt.IsZero() {
 		j.RunAt = e.at.Add(e.job.Delay)
 	}
 	return j
@@ -124,7 +124,7 @@ func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
 }
 
 // due returns when the job was to run, as the enqueue gave it: a delay or a time. Both are zero for a
-// job without them.
+// job without them, and both are set for a job that was debounced.
 func (c *candidate) due() (delay time.Duration, at time.Time) {
 	if c.asked != nil {
 		return c.asked.job.Delay, c.asked.job.RunAt

@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 )
 
 // Job is a job that a helper found, with its arguments. ID, Queue, State, RunAt and
@@ -39,12 +41,16 @@ func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], matc
 }
 
 // AllEnqueued returns the jobs of the definition's type that match, in any queue and
-// state, in the order in which they were enqueued. It asserts nothing.
+// state, in the order in which they were enqueued. It reports an error only for jobs
+// that may match, but whose arguments cannot be decoded.
 func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) []Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
 	if l == nil {
 		return nil
+	}
+	if len(l.unclear) > 0 {
+		t.Error(l.maybe())
 	}
 	all := make([]Job[T], len(l.matching))
 	for i, c := range l.matching {
@@ -55,11 +61,19 @@ func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], m
 
 // NotEnqueued expects no job of the definition's type that matches, in any queue and
 // state. Otherwise it reports an error that shows the matching jobs, and the test
-// continues.
+// continues. It also reports jobs that may match, but whose arguments cannot be decoded,
+// such as those that payload.EncodePayloads encoded.
 func NotEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) {
 	t.Helper()
-	if l := look(t, b, def, match); l != nil && len(l.matching) > 0 {
+	l := look(t, b, def, match)
+	if l == nil {
+		return
+	}
+	if len(l.matching) > 0 {
 		t.Error(l.wantNone())
+	}
+	if len(l.unclear) > 0 {
+		t.Error(l.maybe())
 	}
 }
 
@@ -80,6 +94,7 @@ type looked struct {
 	matching []*candidate
 	wanted   *matching
 	others   []*candidate // jobs of the type that do not match
+	unclear  []*candidate // of others: they may match, but their arguments cannot be decoded
 	refused  []*candidate // refused tasks of the type
 	types    map[string]int
 	order    []string // types in the order of their first job
@@ -101,12 +116,17 @@ func look[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match []
 		if l.types[c.job.Type]++; l.types[c.job.Type] == 1 {
 			l.order = append(l.order, c.job.Type)
 		}
-		switch {
-		case c.job.Type != def.Type():
-		case len(l.wanted.differences(c)) == 0:
+		if c.job.Type != def.Type() {
+			continue
+		}
+		differences := l.wanted.differences(c)
+		if len(differences) == 0 {
 			l.matching = append(l.matching, c)
-		default:
-			l.others = append(l.others, c)
+			continue
+		}
+		l.others = append(l.others, c)
+		if l.wanted.unclear(c, differences) {
+			l.unclear = append(l.unclear, c)
 		}
 	}
 	for _, c := range refused {
@@ -128,9 +148,16 @@ func describe[T any](def jobs.Definition[T]) definition {
 			}
 			return def.Decode(task.Payload())
 		},
+		readable: func(c *candidate) error {
+			_, err := def.Decode(c.job.Payload)
+			return cmp.Or(c.job.Broken, err)
+		},
 		decoded: func(c *candidate) (any, error) {
 			if c.job.Broken != nil {
 				return nil, c.job.Broken
+			}
+			if header := coding.By(c.job.Headers); header != "" {
+				return nil, fmt.Errorf("the payload is encoded (header %s); enqueue without EncodePayloads in this test", header)
 			}
 			return def.Decode(c.job.Payload)
 		}}

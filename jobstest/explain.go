@@ -60,6 +60,18 @@ func (l *looked) wantNone() string {
 	return text.String()
 }
 
+// maybe shows the jobs that may match.
+func (l *looked) maybe() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s of type %q may match, but the arguments cannot be decoded:", plural(len(l.unclear), "job"), l.wanted.def.typ)
+	for i, c := range l.unclear[:min(len(l.unclear), maxNearest)] {
+		_, err := l.wanted.def.decoded(c)
+		fmt.Fprintf(&text, "\n  %d. job %s %s: %v", i+1, c.job.ID, c.where(now(l.b)), err)
+	}
+	more(&text, len(l.unclear))
+	return text.String()
+}
+
 // list lists the criteria, one on each line.
 func (m *matching) list() string {
 	var lines []string

@@ -72,38 +72,67 @@ func newFaults() *faults {
 // FailCall makes the nth call of a method of broker.Broker from now on, counted from
 // 1, do nothing and fail with ErrUnavailable. The method is spelled as in the
 // interface, such as "Enqueue".
-func (b *Broker) FailCall(method string, n int) { b.plan(method, n, faulty.Unavailable) }
+func (b *Broker) FailCall(method string, n int) {
+	b.t.Helper()
+	b.plan("FailCall", method, n, faulty.Unavailable)
+}
 
 // LoseReply makes the nth call of a method of broker.Broker from now on, counted
 // from 1, take effect but lose its reply: its caller does not know what happened.
-func (b *Broker) LoseReply(method string, n int) { b.plan(method, n, faulty.ReplyLost) }
+func (b *Broker) LoseReply(method string, n int) {
+	b.t.Helper()
+	b.plan("LoseReply", method, n, faulty.ReplyLost)
+}
 
-func (b *Broker) plan(method string, n int, f faulty.Fault) {
-	if !slices.Contains(allMethods, method) {
-		b.t.Helper()
-		b.t.Fatalf("jobstest: %q is not a method of broker.Broker that can fail; these are: %v", method, allMethods)
-	}
+func (b *Broker) plan(what, method string, n int, f faulty.Fault) {
+	b.t.Helper()
+	b.checkMethod(what, method)
+	b.checkNumber(what, n)
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
 	b.faults.steps = append(b.faults.steps, faultStep{method, b.faults.calls[method] + n, f})
 }
 
 var allMethods = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
-	"Policy", "Watch", "Examine", "Ping"}
+	"Policy", "Keys", "Watch", "Examine", "Ping"}
+
+// checkMethod ends a test that misspells a method, since nothing would fail.
+func (b *Broker) checkMethod(what, method string) {
+	b.t.Helper()
+	if !slices.Contains(allMethods, method) {
+		b.t.Fatalf("jobstest: %s: %q is not a method of broker.Broker that can fail; these are: %v", what, method, allMethods)
+	}
+}
+
+// checkNumber ends a test that asks for a call or delivery which never comes.
+func (b *Broker) checkNumber(what string, n int) {
+	b.t.Helper()
+	if n < 1 {
+		b.t.Fatalf("jobstest: %s: n is %d; use 1 for the next one, or more", what, n)
+	}
+}
 
 // DeliverTwice repeats the nth delivery of a job to a handler from now on, counted
 // from 1, as if its server had died after the handler had returned: the handler's
 // effects and what it stored by SetCheckpoint and Step remain, but the outcome is
 // lost. The job is not charged.
-func (b *Broker) DeliverTwice(n int) { b.lose(n, atTheEnd) }
+func (b *Broker) DeliverTwice(n int) {
+	b.t.Helper()
+	b.lose("DeliverTwice", n, atTheEnd)
+}
 
 // LoseLease makes the nth delivery of a job to a handler from now on, counted from
 // 1, lose its lease, as if another server had reclaimed the job: SetCheckpoint and
 // Step return ErrLeaseLost, and then the handler's context ends. The outcome is
 // refused, and the job is delivered again. The job is not charged.
-func (b *Broker) LoseLease(n int) { b.lose(n, atOnce) }
+func (b *Broker) LoseLease(n int) {
+	b.t.Helper()
+	b.lose("LoseLease", n, atOnce)
+}
 
-func (b *Broker) lose(n int, l loss) {
+func (b *Broker) lose(what string, n int, l loss) {
+	b.t.Helper()
+	b.checkNumber(what, n)
 	b.faults.mu.Lock()
 	defer b.faults.mu.Unlock()
 	b.faults.planned[b.faults.deliveries+n] = l
@@ -115,6 +144,18 @@ func (b *Broker) lose(n int, l loss) {
 // A client repeats failed calls after 0.1 s or more; outside of a testing/synctest
 // bubble the test takes that much longer.
 func (b *Broker) Faults(f Faults) {
+	b.t.Helper()
+	for _, method := range f.Methods {
+		b.checkMethod("Faults.Methods", method)
+	}
+	for _, p := range []struct {
+		field string
+		value float64
+	}{{"Unavailable", f.Unavailable}, {"ReplyLost", f.ReplyLost}, {"LeaseLost", f.LeaseLost}, {"Twice", f.Twice}} {
+		if !(p.value >= 0 && p.value <= 1) {
+			b.t.Fatalf("jobstest: Faults.%s is %v; use a probability of 0 to 1", p.field, p.value)
+		}
+	}
 	if f.Seed == 0 {
 		f.Seed = rand.Uint64()
 	}

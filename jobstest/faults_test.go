@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/jobstest"
 )
 
@@ -37,7 +39,7 @@ func TestFaults_TheNthCallFails(t *testing.T) {
 		t.Errorf("%d jobs are stored, want 4: all but the one that was not sent", n)
 	}
 	fake := inTest(t, func(t *fakeT) { jobstest.New(t).FailCall("Inqueue", 1) })
-	fake.wantText(t, `jobstest: "Inqueue" is not a method of broker.Broker that can fail; these are: …`)
+	fake.wantText(t, `jobstest: FailCall: "Inqueue" is not a method of broker.Broker that can fail; these are: …`)
 }
 
 func TestFaults_AJobIsDeliveredTwice(t *testing.T) {
@@ -168,4 +170,38 @@ func TestFaults_BefallAServerToo(t *testing.T) {
 			t.Errorf("deliveries %v, want the first and one more", deliveries)
 		}
 	})
+}
+
+// A fault that never happens lets a test pass that shows nothing.
+func TestFaults_RefuseWhatNeverHappens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ask  func(*jobstest.Broker)
+		want string
+	}{
+		"a method": {func(b *jobstest.Broker) { b.Faults(jobstest.Faults{Methods: []string{"enqueue"}, Unavailable: 1}) },
+			`jobstest: Faults.Methods: "enqueue" is not …`},
+		"a probability": {func(b *jobstest.Broker) { b.Faults(jobstest.Faults{ReplyLost: 20}) }, `jobstest: Faults.ReplyLost is 20; use …`},
+		"FailCall":      {func(b *jobstest.Broker) { b.FailCall("Enqueue", 0) }, `jobstest: FailCall: n is 0; use …`},
+		"LoseReply":     {func(b *jobstest.Broker) { b.LoseReply("Keys", -1) }, `jobstest: LoseReply: n is -1; use …`},
+		"DeliverTwice":  {func(b *jobstest.Broker) { b.DeliverTwice(0) }, `jobstest: DeliverTwice: n is 0; use …`},
+		"LoseLease":     {func(b *jobstest.Broker) { b.LoseLease(0) }, `jobstest: LoseLease: n is 0; use …`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTest(t, func(t *fakeT) { c.ask(jobstest.New(t)) }).wantText(t, c.want)
+		})
+	}
+}
+
+func TestFaults_EveryMethodOfTheBrokerCanFail(t *testing.T) {
+	t.Parallel()
+	b := jobstest.New(t)
+	methods := reflect.TypeFor[broker.Broker]()
+	for i := range methods.NumMethod() {
+		m := methods.Method(i)
+		if m.Type.NumIn() > 0 && m.Type.In(0) == reflect.TypeFor[context.Context]() {
+			b.FailCall(m.Name, 1)
+		}
+	}
 }

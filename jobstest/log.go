@@ -58,9 +58,29 @@ func (l *enqueueLog) enqueued(jobs []broker.NewJob, receipts []broker.Receipt, n
 		if errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == jobs[i].ID && !jobs[i].Body.GivenID {
 			continue // the client sent it again because an answer was lost
 		}
+		if r.Replaced {
+			l.replaced(&jobs[i], r)
+			continue
+		}
 		e := &entry{job: jobs[i], at: now, refused: r.Err, holder: r.Holder}
 		e.job.Body.Payload = bytes.Clone(e.job.Body.Payload)
 		l.entries = append(l.entries, e)
+	}
+}
+
+// replaced gives the content of a job that was not stored to the job that has it now.
+func (l *enqueueLog) replaced(by *broker.NewJob, r broker.Receipt) {
+	for i := len(l.entries) - 1; i >= 0; i-- {
+		if e := l.entries[i]; e.refused == nil && e.job.Queue == r.Queue && e.job.ID == r.ID {
+			now := *e // helpers may read the entry at this moment
+			now.job.Body.CopyContent(&by.Body)
+			now.job.Body.Payload = bytes.Clone(now.job.Body.Payload)
+			if by.Body.Unique.Conflict == broker.ConflictDebounce && r.State == broker.StateScheduled {
+				now.job.RunAt = r.RunAt
+			}
+			l.entries[i] = &now
+			return
+		}
 	}
 }
 

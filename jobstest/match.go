@@ -19,10 +19,11 @@ type Match interface {
 
 // definition is what matches need of a jobs.Definition.
 type definition struct {
-	typ     string
-	args    reflect.Type
-	recode  func(args any) (any, error) // encodes and decodes args, as a store does
-	decoded func(*candidate) (any, error)
+	typ      string
+	args     reflect.Type
+	recode   func(args any) (any, error)   // encodes and decodes args, as a store does
+	readable func(*candidate) error        // whether the stored payload can be decoded
+	decoded  func(*candidate) (any, error) // the arguments; those of an encoded payload are unknown, even if it is readable as bytes
 }
 
 // criterion is one condition on a job.
@@ -56,7 +57,7 @@ func argsMatch[T any](field string, args T, some bool) Match {
 		return []criterion{{field, show(reflect.ValueOf(&want).Elem()), func(c *candidate) []difference {
 			got, err := def.decoded(c)
 			if err != nil {
-				return []difference{{"args", "", err.Error()}}
+				return []difference{unreadable(err)}
 			}
 			d := differ{some: some}
 			d.values("args", reflect.ValueOf(want), reflect.ValueOf(got), 0)
@@ -75,7 +76,7 @@ func Where[T any](what string, f func(args T) bool) Match {
 		return []criterion{{"args", what, func(c *candidate) []difference {
 			got, err := def.decoded(c)
 			if err != nil {
-				return []difference{{"args", "", err.Error()}}
+				return []difference{unreadable(err)}
 			}
 			if args, _ := got.(T); !f(args) {
 				return []difference{{"args", what, show(reflect.ValueOf(&got).Elem())}}
@@ -158,10 +159,19 @@ func (m *matching) differences(c *candidate) (all []difference) {
 	for _, criterion := range m.criteria {
 		all = append(all, criterion.differ(c)...)
 	}
-	if len(all) == 0 {
-		if _, err := m.def.decoded(c); err != nil {
-			return []difference{{"args", "", err.Error()}}
-		}
+	if len(all) == 0 && m.def.readable(c) != nil {
+		_, err := m.def.decoded(c)
+		return []difference{unreadable(err)}
 	}
 	return all
+}
+
+// unreadable is the difference of a job whose arguments cannot be decoded.
+func unreadable(err error) difference { return difference{"args", "", err.Error()} }
+
+// unclear reports whether a candidate with these differences may match: all that is
+// known is that its arguments cannot be decoded.
+func (m *matching) unclear(c *candidate, differences []difference) bool {
+	_, err := m.def.decoded(c)
+	return err != nil && !slices.ContainsFunc(differences, func(d difference) bool { return d != unreadable(err) })
 }

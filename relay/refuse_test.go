@@ -124,6 +124,33 @@ func TestRelay_AnotherJobWithTheIDOfOneThatWasPerhapsSent(t *testing.T) {
 	})
 }
 
+// The answer of the target was lost. Then a producer replaced the content of the job there.
+func TestRelay_AJobThatArrivedAndWasReplacedIsTheSame(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		job := broker.NewJob{Queue: outbox, ID: "sent", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, Retention: time.Hour,
+			Unique: broker.Unique{Key: "u", Conflict: broker.ConflictReplace}, Headers: map[string]string{"trace": "1"}}}
+		accepted(t, w.from, job)
+		lost := broker.Wrap(w.to, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			if req, ok := c.Request.(*broker.EnqueueRequest); ok && job.Queue == outbox && req.Jobs[0].ID == "sent" {
+				job.Queue, job.ID, job.Body.Headers = mail, "new", map[string]string{"trace": "2"}
+				accepted(t, w.to, job)
+				return errors.New("cut off")
+			}
+			return err
+		})
+		w.run(w.relay(w.from, lost))
+		pass(time.Minute)
+		if j := find(t, w.from, outbox, "sent"); j == nil || j.State != broker.StateCompleted {
+			t.Errorf("the job is %+v at the source, want completed", j)
+		}
+		if j := find(t, w.to, mail, "sent"); j == nil || j.Headers["trace"] != "2" {
+			t.Errorf("the job is %+v at the target, want the new content", j)
+		}
+	})
+}
+
 // A job that another worker crashed or released may have been sent before: it is
 // not refused if the target has it.
 func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {

@@ -32,6 +32,12 @@ type Config struct {
 	// ToQueue is the queue there. Empty means one of the same name.
 	ToQueue string
 
+	// SharedBlobs says that the workers at the target read the same blob store as the
+	// producers write, and that payload.CollectBlobs gets both stores. Without it, jobs
+	// whose payload is a blob of payload.ClaimCheck are refused: CollectBlobs could delete
+	// the blob before the job runs.
+	SharedBlobs bool
+
 	// Batch is how many jobs are moved in one step at most. Zero means 1000, which
 	// is the maximum. A step also ends once its payloads reach 4 MiB.
 	Batch int
@@ -96,6 +102,8 @@ const (
 	// RefusedInvalid: the target cannot take such a job. For example, its payload is
 	// too large there, or the target has no unique keys.
 	RefusedInvalid Refusal = "relay_invalid"
+	// RefusedClaimCheck: the payload is a blob, and Config.SharedBlobs is not set.
+	RefusedClaimCheck Refusal = "relay_claim_check"
 	// RefusedUnreadable: the stored form of the job cannot be read.
 	RefusedUnreadable Refusal = "relay_unreadable"
 )

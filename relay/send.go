@@ -7,6 +7,8 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -63,6 +65,8 @@ func (t *term) offer(items []item) (kept []item, why error) {
 			t.decide(it.job, broker.Snooze(sleep.Jitter(newerPause, 0.5), t.failure(it.job, RefusedUnreadable, err)))
 		case err != nil:
 			t.refuse(it.job, broker.ReasonUndecodable, RefusedUnreadable, err)
+		case it.fresh && !t.cfg.SharedBlobs && coding.Claimed(it.job.Headers): // others may have arrived already
+			t.refuse(it.job, broker.ReasonSkipRetry, RefusedClaimCheck, errBlob)
 		default:
 			n := broker.NewJob{Queue: t.cfg.ToQueue, ID: it.job.ID, Body: it.job.Body}
 			n.Body.GivenID = true // so that the target remembers the ID when the job has left
@@ -136,6 +140,10 @@ func (t *term) compare(sent []item) error {
 	}
 	return nil
 }
+
+// errBlob refuses a job whose blob CollectBlobs could delete before the job runs.
+var errBlob = &broker.Error{Err: inspect.ErrClaimCheck, Hint: "if the target's workers read these blobs, and CollectBlobs gets both " +
+	"stores, set relay.Config.SharedBlobs (jobsctl relay --shared-blobs) and redrive the job"}
 
 // newerPause is how long the relay snoozes a job that only a newer program can read.
 const newerPause = time.Minute

@@ -16,7 +16,7 @@ func (a *app) copyJob() *cobra.Command {
 		Long: `Enqueue a new job with the type, payload, headers, priority, keys and limits of
 this one, which can be in any state and stays as it is. The copy runs at once, with
 fresh retries and without a deadline. The copy is refused if another job holds its
-unique key.`,
+unique key, or if the payload is a blob (claim check), which belongs to this job.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())

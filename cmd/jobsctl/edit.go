@@ -32,6 +32,8 @@ func (a *app) edit() *cobra.Command {
 		Long: `Replace the payload of a pending, scheduled, retry or dead job. The new payload
 comes from --payload, from a file, or from the editor in VISUAL or EDITOR. It
 must be JSON and is stored without insignificant spaces; --raw takes any bytes.
+A payload that is encoded (compressed, encrypted) or elsewhere can be replaced only
+with --raw, by encoded bytes; one that is a blob (claim check) cannot be replaced.
 
 If the job ran or was redriven since it was read, the edit is refused and nothing
 is changed. The old payload is not kept; --diff shows both before you confirm.
@@ -97,7 +99,11 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	}
 	epoch := j.Epoch
 	if !same {
-		if err := i.Edit(ctx, j, payload); err != nil {
+		edit := i.Edit
+		if c.raw {
+			edit = i.EditRaw
+		}
+		if err := edit(ctx, j, payload); err != nil {
 			return err
 		}
 		epoch++

@@ -24,6 +24,7 @@ type transfer struct {
 	states             []string
 	to, toQueue        string
 	copy, policy, undo bool
+	sharedBlobs        bool
 	dry                bool
 	rate               int
 }
@@ -42,11 +43,13 @@ at most one queue. Running jobs and new jobs are not moved: switch producers to
 the new store first, and run the command again for the rest.
 
 If the command was killed, run it again: it finishes the move. --undo puts held
-jobs back into their queue instead: those for this destination, or, without --to
-and --to-queue, those of all moves.
+jobs back into their queue instead: those for this destination, except jobs that
+are there already or ran there in the last hour (the DUPLICATE SPAN of the queue
+there); or, without --to and --to-queue, those of all moves.
 
 A job is refused, and stays here, if another job there has its ID or its unique
-key, or if the queue there is full. JOBS_TO can replace --to.`,
+key, or if the queue there is full. So is a job whose payload is a blob (claim
+check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 		Example: "  jobsctl move --queue mail --to postgres://… --policy\n" +
 			"  jobsctl move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
 		Args: noArgs,
@@ -69,6 +72,7 @@ key, or if the queue there is full. JOBS_TO can replace --to.`,
 	flags.IntVarP(&t.limit, "limit", "n", 0, "maximum number of jobs (default: all)")
 	flags.IntVar(&t.rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
 	flags.BoolVar(&t.copy, "copy", false, "copy; a job that waits to run will then run twice")
+	flags.BoolVar(&t.sharedBlobs, "shared-blobs", false, "both stores share a blob store and its CollectBlobs; move claim checks too")
 	flags.BoolVar(&t.policy, "policy", false, "copy the queue's policy too, except whether it is paused")
 	flags.BoolVar(&t.undo, "undo", false, "put jobs back that an interrupted move holds")
 	flags.BoolVar(&t.dry, "dry-run", false, "only count the jobs")
@@ -112,7 +116,7 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if err != nil {
 		return err
 	}
-	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy}
+	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy, SharedBlobs: t.sharedBlobs}
 	switch {
 	case t.to != "":
 		open, cancel := context.WithTimeout(ctx, openTimeout)

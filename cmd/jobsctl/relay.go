@@ -21,6 +21,7 @@ type relaying struct {
 	batch       int
 	lease       time.Duration
 	untilEmpty  bool
+	sharedBlobs bool
 }
 
 func (a *app) relay() *cobra.Command {
@@ -38,6 +39,7 @@ dies, another takes over after --lease. No worker may serve the queue here.
 
 While the other store cannot be reached, or its queue is full, jobs wait here. A job
 that it refuses for good becomes dead here, with the reason; redrive sends it again.
+So does a job whose payload is a blob (claim check), unless --shared-blobs is given.
 
 JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move".`,
 		Example: "  jobsctl relay --queue mail --to redis://localhost:6379\n" +
@@ -51,6 +53,7 @@ JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move"
 	flags.StringVar(&r.toQueue, "to-queue", "", "queue to move jobs to (default: the same name)")
 	flags.IntVar(&r.batch, "batch", broker.MaxClaim, "maximum number of jobs in one step")
 	spanFlag(flags, &r.lease, "lease", broker.DefaultLease, "time until another relay takes over, if this one dies")
+	flags.BoolVar(&r.sharedBlobs, "shared-blobs", false, "both stores share a blob store and its CollectBlobs; move claim checks too")
 	flags.BoolVar(&r.untilEmpty, "until-empty", false, "end when no job is left that could be moved now")
 	return cmd
 }
@@ -87,7 +90,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	relays := make([]*relay.Relay, len(r.queues))
 	for i, queue := range r.queues {
 		relays[i], err = relay.New(relay.Config{From: from, FromQueue: queue, To: to, ToQueue: r.toQueue, Batch: r.batch, Lease: r.lease,
-			StopWhenEmpty: r.untilEmpty, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+			StopWhenEmpty: r.untilEmpty, SharedBlobs: r.sharedBlobs, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 		if err != nil {
 			return err
 		}

@@ -123,14 +123,14 @@ func TestProgram_BlobsLiveAsLongAsTheirJobs(t *testing.T) {
 			t.Errorf("handlers saw %v, want %v", seen, want)
 		}
 
-		if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != (payload.CollectedBlobs{}) {
+		if got, err := payload.CollectBlobs(ctx, blobs, time.Hour, b); err != nil || got != (payload.CollectedBlobs{}) {
 			t.Errorf("within the grace %+v was collected, error %v", got, err)
 		}
 		if n := aged(t, dir, 2*time.Hour); n != 5 {
 			t.Errorf("there are %d blobs, want one for each enqueue", n)
 		}
 		for _, want := range []payload.CollectedBlobs{{Old: 5, Deleted: 2}, {Old: 3}} {
-			if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != want {
+			if got, err := payload.CollectBlobs(ctx, blobs, time.Hour, b); err != nil || got != want {
 				t.Errorf("collected %+v, error %v; want %+v", got, err, want)
 			}
 		}
@@ -138,7 +138,7 @@ func TestProgram_BlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		if err != nil || report.Done != 1 {
 			t.Fatal(fmt.Sprint(report), err)
 		}
-		if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got.Deleted != 1 {
+		if got, err := payload.CollectBlobs(ctx, blobs, time.Hour, b); err != nil || got.Deleted != 1 {
 			t.Errorf("after the dead job was deleted %+v was collected, error %v; want its blob", got, err)
 		}
 	})

@@ -142,6 +142,9 @@ func (m *Metrics) Middleware() jobs.Middleware {
 				s.running.Add(-1)
 				took := time.Since(started)
 				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
+				if !returned || !putOff(ctx, job, err) {
+					m.retried(ctx, s, record, started)
+				}
 				m.messaging.ran(ctx, record.Queue, took, err != nil || !returned)
 			}()
 			err = next.ProcessJob(ctx, job)
@@ -151,17 +154,29 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// begun measures how long a job waited for its first run, or for a run after a failure.
-// Both ends of the wait are by the store's clock.
+// putOff reports whether a run that returned err was none: inner middleware or the
+// handler put the job off, or the server ended the run.
+func putOff(ctx context.Context, job *jobs.Job, err error) bool {
+	outcome := jobs.EndingOf(ctx, job, err).Outcome
+	return outcome == jobs.EndedSnoozed || outcome == jobs.EndedReleased
+}
+
+// retried measures how long a job waited for a run after a failure. The caller leaves out
+// runs after which the job still waits for that, so that each failure counts once.
+func (m *Metrics) retried(ctx context.Context, s *series, j *broker.Job, started time.Time) {
+	if last := j.Errors.Last(); j.Failures > 0 && last.Attempt == j.Failures-1 { // the last entry is a failure, not a crash
+		waited := started.Add(m.local.clockOffset()).Sub(last.At)
+		m.instruments.retryWait.Record(ctx, max(waited, 0).Seconds(), s.record...)
+	}
+}
+
+// begun measures how long a job waited for its first run. Both ends of the wait are by
+// the store's clock.
 func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.Time) {
-	now = now.Add(m.local.clockOffset())
 	if j.Epoch != 0 { // not the first run
-		if last := j.Errors.Last(); j.Failures > 0 && last.Attempt == j.Failures-1 { // the last entry is a failure, not a crash
-			m.instruments.retryWait.Record(ctx, max(now.Sub(last.At), 0).Seconds(), s.record...)
-		}
 		return
 	}
-	waited := now.Sub(j.CreatedAt)
+	waited := now.Add(m.local.clockOffset()).Sub(j.CreatedAt)
 	due, scheduled := j.Headers[dueHeader]
 	if !scheduled {
 		m.instruments.wait.Record(ctx, max(waited, 0).Seconds(), s.record...)
@@ -215,6 +230,8 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 			for _, o := range batch {
 				s := m.series.of(o.Queue, &o.Body)
 				switch {
+				case o.Err == nil && o.Info.Replaced: // no job was added
+					m.instruments.duplicate.Add(ctx, 1, s.with(labelWhere, "replace")...)
 				case o.Err == nil:
 					m.instruments.enqueued.Add(ctx, 1, s.add...)
 				case errors.Is(o.Err, jobs.ErrDuplicate):

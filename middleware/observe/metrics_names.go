@@ -69,10 +69,11 @@ const (
 var metricTable = []Metric{
 	// What happened to jobs.
 	{"jobs_enqueued_total", "jobs.enqueued", "{job}", Counter, ofJob, false,
-		"Jobs from this process that the store accepted."},
+		"Jobs from this process that the store accepted, without tasks that replaced another job."},
 	{"jobs_duplicate_total", "jobs.duplicate", "{job}", Counter, ofWhere, false,
-		"Duplicates. where=enqueue: a task was refused because its ID exists or its unique key is held. where=run: the dedup " +
-			"middleware found that the effect of a run had happened already."},
+		"Duplicates. where=enqueue: a task was refused because its ID exists or its unique key is held. where=replace: a task " +
+			"replaced the payload of the job that holds its unique key, and no job was added. where=run: the dedup middleware found " +
+			"that the effect of a run had happened already."},
 	{"jobs_refused_total", "jobs.refused", "{job}", Counter, ofReason, false,
 		"Tasks of this process that were refused, duplicates excepted. reason is queue_full, too_large, invalid, unavailable " +
 			"(nothing was stored), unknown (the answer was lost, the job may be stored) or other."},
@@ -101,7 +102,7 @@ var metricTable = []Metric{
 			"Metrics.Enqueue in the producer. Without it the time counts from the job's acceptance, in jobs_wait_seconds."},
 	{"jobs_retry_wait_seconds", "jobs.retry.wait", "s", Histogram, ofJob, false,
 		"Time from a failure to the start of the run that repeats it, by the store's clock: the backoff, and what came on top of " +
-			"it. A snooze in between counts too, a crash or a redrive ends it."},
+			"it. Snoozes and releases in between count as waiting, a crash or a redrive ends it. It is reported when that run ends."},
 	{"jobs_processing_latency_seconds", "jobs.processing.latency", "s", Histogram, ofJob, false,
 		"Duration of handlers, whatever they returned."},
 	{"jobs_attempts", "jobs.attempts", "{run}", Histogram, ofJob, false,
@@ -160,7 +161,7 @@ var metricTable = []Metric{
 		"Jobs that relays of this process have moved from the queue to another store."},
 	{"jobs_relay_refused_total", "jobs.relay.refused", "{job}", Counter, []string{labelQueue, labelReason}, false,
 		"Jobs that the target of a relay refused for good, and that are dead in the queue: reason is relay_id_taken, " +
-			"relay_unique_key_held, relay_invalid or relay_unreadable."},
+			"relay_unique_key_held, relay_invalid, relay_claim_check or relay_unreadable."},
 	{"jobs_relay_lag_seconds", "jobs.relay.lag", "s", Gauge, []string{labelQueue}, false,
 		"Age, since its creation, of the oldest job that the relay of this process holds; for a delayed job this includes the delay. " +
 			"Zero without one, and while the relay stands by."},

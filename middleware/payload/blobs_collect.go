@@ -24,7 +24,7 @@ const DefaultBlobGrace = 24 * time.Hour
 type CollectedBlobs struct {
 	Old     int // blobs older than the grace
 	Deleted int // of Old: deleted, since their job no longer exists
-	Strange int // of Old: kept, since the broker does not know the queue that their key names
+	Strange int // of Old: kept, since no broker knows the queue that their key names
 }
 
 const (
@@ -34,17 +34,16 @@ const (
 
 // CollectBlobs deletes the blobs of ClaimCheck that were put longer than grace
 // ago and whose job no longer exists: its record was removed, or it was never
-// stored. A blob is kept as long as there is a record of its job in any state,
-// such as retry, dead, or completed and retained. Call it from one process at a
-// time, once an hour for example; calls at the same time are harmless but
-// duplicate the work.
+// stored. A blob is kept as long as one of the brokers has a record of its job,
+// in any queue and any state, such as retry, dead, or completed and retained.
+// Call it from one process at a time, once an hour for example; calls at the same
+// time are harmless but duplicate the work.
 //
 // It is safe under these conditions:
 //
-//   - jobs is the broker that has the jobs, not a copy of it. Two brokers
-//     never share a blob store: each would take the other's blobs for
-//     orphans. Blobs of queues that the broker does not know are kept, in case
-//     it is the wrong one.
+//   - It gets every broker that has jobs of these blobs, and not a copy of one:
+//     also the other store if jobs are relayed or moved there. Blobs of queues
+//     that no broker knows are kept, in case it is the wrong one.
 //   - grace is longer than the time from putting a blob until its job is
 //     stored: some seconds for an Enqueue that is repeated, or the duration of
 //     the transaction around it. Zero means DefaultBlobGrace.
@@ -53,38 +52,55 @@ const (
 //     was collected: it then fails with ErrNoBlob. To exclude that, give jobs a
 //     retention longer than what the store can lose (jobs.WithRetention, or the
 //     queue's policy): their record protects the blob.
-//   - A job keeps the queue and the ID that it had at ClaimCheck.
+//   - A job keeps the ID that it had at ClaimCheck, and is not deleted to be
+//     imported later.
 //
 // An error ends the collection; the result counts the blobs deleted before it.
-// Call CollectBlobs again to continue. It asks the broker about at most 500 jobs
-// at once.
-func CollectBlobs(ctx context.Context, blobs Blobs, jobs JobFinder, grace time.Duration) (CollectedBlobs, error) {
-	if grace < 0 {
-		return CollectedBlobs{}, fmt.Errorf("middleware: %w", broker.Invalid("grace", "is negative"))
+// Call CollectBlobs again to continue. It asks a broker about at most 500 jobs at
+// once, first in their queue and then in all queues.
+func CollectBlobs(ctx context.Context, blobs Blobs, grace time.Duration, brokers ...JobFinder) (CollectedBlobs, error) {
+	switch {
+	case grace < 0:
+		return CollectedBlobs{}, fmt.Errorf("middleware: %w", broker.Invalid("grace", "is %v; use zero or more", grace))
+	case len(brokers) == 0:
+		err := broker.Invalid("brokers", "is empty; give every broker that has jobs of these blobs")
+		return CollectedBlobs{}, fmt.Errorf("middleware: %w", err)
 	}
-	c := &collector{blobs: blobs, jobs: jobs, known: make(map[string]bool), keys: make(map[string]map[string][]string)}
-	for key, err := range blobs.List(ctx, cmp.Or(grace, DefaultBlobGrace)) {
+	c := &collector{blobs: blobs, brokers: brokers, known: make(map[string]bool), keys: make(map[string]owners), lost: make(owners)}
+	err := c.collect(ctx, cmp.Or(grace, DefaultBlobGrace))
+	if err != nil {
+		err = fmt.Errorf("middleware: collecting blobs: %w", err)
+	}
+	return c.done, err
+}
+
+// owners has the keys of blobs by the ID of their job.
+type owners map[string][]string
+
+type collector struct {
+	blobs   Blobs
+	brokers []JobFinder
+	known   map[string]bool   // whether a broker knows a queue
+	keys    map[string]owners // old blobs that are yet to be checked, by queue
+	lost    owners            // old blobs whose jobs are not in their queues
+	done    CollectedBlobs
+}
+
+func (c *collector) collect(ctx context.Context, grace time.Duration) error {
+	for key, err := range c.blobs.List(ctx, grace) {
 		if err == nil {
 			err = c.add(ctx, key)
 		}
 		if err != nil {
-			return c.done, fmt.Errorf("middleware: collecting blobs: %w", err)
+			return err
 		}
 	}
 	for _, queue := range slices.Sorted(maps.Keys(c.keys)) {
-		if err := c.flush(ctx, queue); err != nil {
-			return c.done, fmt.Errorf("middleware: collecting blobs: %w", err)
+		if err := c.check(ctx, queue); err != nil {
+			return err
 		}
 	}
-	return c.done, nil
-}
-
-type collector struct {
-	blobs Blobs
-	jobs  JobFinder
-	known map[string]bool                // whether the broker knows a queue
-	keys  map[string]map[string][]string // old blobs that are yet to be checked, by queue and ID
-	done  CollectedBlobs
+	return c.deleteLost(ctx)
 }
 
 func (c *collector) add(ctx context.Context, key string) error {
@@ -95,17 +111,17 @@ func (c *collector) add(ctx context.Context, key string) error {
 		return nil
 	}
 	if c.keys[queue] == nil {
-		c.keys[queue] = make(map[string][]string)
+		c.keys[queue] = make(owners)
 	}
 	c.keys[queue][id] = append(c.keys[queue][id], key)
 	if len(c.keys[queue]) < collectBatch {
 		return nil
 	}
-	return c.flush(ctx, queue)
+	return c.check(ctx, queue)
 }
 
-// flush deletes the orphans among the blobs of a queue.
-func (c *collector) flush(ctx context.Context, queue string) error {
+// check looks for the jobs of blobs in their queue.
+func (c *collector) check(ctx context.Context, queue string) error {
 	keys := c.keys[queue]
 	delete(c.keys, queue)
 	known, err := c.knows(ctx, queue)
@@ -118,44 +134,104 @@ func (c *collector) flush(ctx context.Context, queue string) error {
 		}
 		return nil
 	}
-	q := broker.Query{Queue: queue, IDs: slices.Sorted(maps.Keys(keys)), Suppressed: true, NoPayload: true, Limit: len(keys)}
-	for first := true; first || q.Cursor != ""; first = false {
-		page, err := c.find(ctx, q)
+	for _, jobs := range c.brokers {
+		if err := keys.spare(ctx, jobs, queue); err != nil {
+			return err
+		}
+	}
+	for id, of := range keys {
+		if c.lost[id] = append(c.lost[id], of...); len(c.lost) == collectBatch {
+			if err := c.deleteLost(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteLost deletes the blobs whose jobs are not in their queues, unless they are in
+// another queue.
+func (c *collector) deleteLost(ctx context.Context) error {
+	type place struct {
+		jobs  JobFinder
+		queue string
+	}
+	var places []place
+	for _, jobs := range c.brokers {
+		reply, err := describe(ctx, jobs)
 		if err != nil {
 			return err
 		}
-		for i := range page.Jobs {
-			delete(keys, page.Jobs[i].ID)
+		for _, q := range reply.Queues {
+			places = append(places, place{jobs, q.Name})
 		}
-		q.Cursor = page.Cursor
 	}
-	for _, of := range keys {
+	// The way back finds a job that was moved from a later place to an earlier one meanwhile.
+	for range 2 {
+		for _, p := range places {
+			if err := c.lost.spare(ctx, p.jobs, p.queue); err != nil {
+				return err
+			}
+		}
+		slices.Reverse(places)
+	}
+	for id, of := range c.lost {
 		for _, key := range of {
 			if err := c.blobs.Delete(ctx, key); err != nil {
 				return err
 			}
 			c.done.Deleted++
 		}
+		delete(c.lost, id)
 	}
 	return nil
 }
 
-func (c *collector) find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
-	return c.jobs.Find(ctx, q)
+// spare removes the jobs that are in a queue.
+func (o owners) spare(ctx context.Context, jobs JobFinder, queue string) error {
+	if len(o) == 0 {
+		return nil
+	}
+	q := broker.Query{Queue: queue, IDs: slices.Sorted(maps.Keys(o)), Suppressed: true, NoPayload: true, Limit: len(o)}
+	for first := true; first || q.Cursor != ""; first = false {
+		page, err := find(ctx, jobs, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			delete(o, page.Jobs[i].ID)
+		}
+		q.Cursor = page.Cursor
+	}
+	return nil
 }
 
+func find(ctx context.Context, jobs JobFinder, q broker.Query) (broker.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	return jobs.Find(ctx, q)
+}
+
+// describe describes queues, by default all.
+func describe(ctx context.Context, jobs JobFinder, queues ...string) (broker.QueuesReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	return jobs.Queues(ctx, broker.QueuesRequest{Names: queues})
+}
+
+// knows reports whether a broker knows a queue.
 func (c *collector) knows(ctx context.Context, queue string) (bool, error) {
 	if known, asked := c.known[queue]; asked {
 		return known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
-	defer cancel()
-	reply, err := c.jobs.Queues(ctx, broker.QueuesRequest{Names: []string{queue}})
-	if err != nil {
-		return false, err
+	known := false
+	for _, jobs := range c.brokers {
+		reply, err := describe(ctx, jobs, queue)
+		if err != nil {
+			return false, err
+		}
+		known = known || len(reply.Queues) > 0
 	}
-	c.known[queue] = len(reply.Queues) > 0
-	return c.known[queue], nil
+	c.known[queue] = known
+	return known, nil
 }

@@ -90,7 +90,7 @@ func TestBlobsCollect_OrphansAreCollectedAfterTheGrace(t *testing.T) {
 			"q/gone/a": DefaultBlobGrace, "q/gone/b": DefaultBlobGrace - 1,
 			"other/gone/a": 48 * time.Hour, "strange": 48 * time.Hour, "q//x": 48 * time.Hour, "{q}/gone/a": 48 * time.Hour,
 		}}
-		got, err := CollectBlobs(t.Context(), blobs, finder(withJobs(t, "lives")), 0)
+		got, err := CollectBlobs(t.Context(), blobs, 0, finder(withJobs(t, "lives")))
 		if want := (CollectedBlobs{Old: 7, Deleted: 1, Strange: 4}); err != nil || got != want {
 			t.Errorf("%s: collected %+v, error %v; want %+v", name, got, err, want)
 		}
@@ -112,7 +112,7 @@ func TestBlobsCollect_ManyBlobsAreCollectedInBatches(t *testing.T) {
 			alive = append(alive, id)
 		}
 	}
-	got, err := CollectBlobs(t.Context(), blobs, withJobs(t, alive...), time.Hour)
+	got, err := CollectBlobs(t.Context(), blobs, time.Hour, withJobs(t, alive...))
 	if err != nil || got.Deleted != 3*collectBatch+1-len(alive) || len(blobs.ages) != len(alive) {
 		t.Errorf("collected %+v, error %v, %d are left; want those of %d jobs to be left", got, err, len(blobs.ages), len(alive))
 	}
@@ -122,14 +122,14 @@ func TestBlobsCollect_NothingIsDeletedWhenTheJobsCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	down := errors.New("i/o timeout")
 	blobs := &agedBlobs{ages: map[string]time.Duration{"q/gone/a": time.Hour}}
-	got, err := CollectBlobs(t.Context(), blobs, &brokenFinder{Broker: withJobs(t, "lives"), err: down}, time.Hour)
+	got, err := CollectBlobs(t.Context(), blobs, time.Hour, &brokenFinder{Broker: withJobs(t, "lives"), err: down})
 	if !errors.Is(err, down) || got.Deleted != 0 || len(blobs.ages) != 1 {
 		t.Errorf("collected %+v, error %v, %d are left; want the error and every blob left", got, err, len(blobs.ages))
 	}
-	if _, err := CollectBlobs(t.Context(), brokenBlobs{down}, withJobs(t), 0); !errors.Is(err, down) {
+	if _, err := CollectBlobs(t.Context(), brokenBlobs{down}, 0, withJobs(t)); !errors.Is(err, down) {
 		t.Errorf("a store of blobs that fails was answered %v", err)
 	}
-	if _, err := CollectBlobs(t.Context(), blobs, withJobs(t), -1); !errors.Is(err, broker.ErrInvalid) {
+	if _, err := CollectBlobs(t.Context(), blobs, -1, withJobs(t)); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("a negative grace was answered %v, want ErrInvalid", err)
 	}
 }

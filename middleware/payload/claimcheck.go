@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/field"
 )
 
@@ -28,7 +29,7 @@ type ClaimCheckConfig struct {
 }
 
 const (
-	claimHeader         = "jobs-claim"
+	claimHeader         = coding.HeaderClaim
 	defaultClaimMinSize = 64 << 10
 )
 
@@ -57,6 +58,9 @@ func ClaimCheck(cfg ClaimCheckConfig) Codec {
 }
 
 type claimCheck struct{ ClaimCheckConfig }
+
+// Header returns the name of the codec's header.
+func (c *claimCheck) Header() string { return claimHeader }
 
 func (c *claimCheck) EncodePayload(ctx context.Context, job *broker.NewJob) error {
 	data := job.Body.Payload

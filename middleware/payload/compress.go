@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 )
 
 // CompressConfig configures Compress. The zero value is ready to use.
@@ -23,7 +24,7 @@ type CompressConfig struct {
 }
 
 const (
-	compressionHeader      = "jobs-compression"
+	compressionHeader      = coding.HeaderCompression
 	zstdEncoding           = "zstd"
 	defaultCompressMinSize = 1 << 10
 	defaultMaxSize         = 16 << 20
@@ -57,6 +58,9 @@ type compression struct {
 	encoder  *zstd.Encoder
 	decoder  *zstd.Decoder
 }
+
+// Header returns the name of the codec's header.
+func (c *compression) Header() string { return compressionHeader }
 
 func (c *compression) EncodePayload(_ context.Context, job *broker.NewJob) error {
 	plain := job.Body.Payload

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/field"
 )
 
@@ -30,15 +31,16 @@ type EncryptConfig struct {
 }
 
 const (
-	encryptionHeader = "jobs-encryption"
+	encryptionHeader = coding.HeaderEncryption
 	hashedKeyPrefix  = "hmac-sha256:"
 )
 
 // Encrypt is the codec that encrypts payloads with AES-256-GCM. Access to the
 // store, its backups or the operator's tools does not suffice to read or forge
-// them. A payload is bound to the task's type, so that it cannot be used for a
-// task of another type. Encrypt does not prevent anybody from copying a whole job and storing it a
-// second time.
+// them. A payload is bound to what says how to read it: the task's type and type
+// version, and the headers of the codecs before Encrypt in the list. So it cannot be
+// used for a task of another type, or be read in another way. Encrypt does not prevent
+// anybody from copying a whole job and storing it a second time.
 //
 // Only payloads are encrypted. Types, headers, results, error messages and the
 // keys that the application chooses (of tenants, idempotency and uniqueness)
@@ -59,10 +61,13 @@ func Encrypt(cfg EncryptConfig) Codec {
 	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
 		field.Refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
 	}
-	return &encryption{cfg}
+	return &encryption{EncryptConfig: cfg}
 }
 
-type encryption struct{ EncryptConfig }
+type encryption struct {
+	EncryptConfig
+	inner []string // headers of the codecs before this one
+}
 
 func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error {
 	keys := e.Keys.keys.Load()
@@ -71,7 +76,7 @@ func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error 
 	if _, err := rand.Read(nonce); err != nil {
 		return fmt.Errorf("the payload was not encrypted: %w", err)
 	}
-	job.Body.Payload = keys.ciphers[keys.current].seal(nonce, nonce, plain, boundTo(keys.current, job.Body.Type))
+	job.Body.Payload = keys.ciphers[keys.current].seal(nonce, nonce, plain, e.boundTo(keys.current, &job.Body))
 	sign(job, encryptionHeader, keys.current)
 	return e.hideUniqueKey(keys, &job.Body.Unique)
 }
@@ -110,17 +115,24 @@ func (e *encryption) DecodePayload(_ context.Context, job *jobs.Job) ([]byte, er
 	if len(stored) < sealerNonceSize {
 		return nil, dead(ErrTampered, "it is too short")
 	}
-	plain, err := sealer.open(stored[:sealerNonceSize], stored[sealerNonceSize:], boundTo(id, job.Type()))
+	plain, err := sealer.open(stored[:sealerNonceSize], stored[sealerNonceSize:], e.boundTo(id, &job.Record().Body))
 	if err != nil {
 		return nil, dead(ErrTampered, "it does not open under key %.64q for type %q", id, job.Type())
 	}
 	return plain, nil
 }
 
-// boundTo returns the additional data with which a payload is sealed.
-func boundTo(key, typ string) []byte {
-	b := append(make([]byte, 0, 32+len(key)+len(typ)), "jobs payload 1\n"...)
-	b = binary.AppendUvarint(b, uint64(len(key)))
-	b = append(b, key...)
-	return append(b, typ...)
+// boundTo returns the additional data with which a payload is sealed: what says how to
+// read it. Headers that the job does not have are left out, so that handlers can have a
+// codec that producers do not have yet.
+func (e *encryption) boundTo(key string, body *broker.Body) []byte {
+	text := func(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	b := text(text([]byte("jobs payload 2\n"), key), body.Type)
+	b = binary.AppendVarint(b, int64(body.TypeVersion))
+	for _, name := range e.inner {
+		if value, ok := body.Headers[name]; ok {
+			b = text(text(b, name), value)
+		}
+	}
+	return b
 }

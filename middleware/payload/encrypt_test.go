@@ -88,6 +88,7 @@ func TestEncrypt_ATamperedPayloadIsDead(t *testing.T) {
 	}
 	for name, change := range map[string]func(*broker.Job){
 		"another type":  func(j *broker.Job) { j.Type = "refund" },
+		"a version":     func(j *broker.Job) { j.TypeVersion++ },
 		"another key":   func(j *broker.Job) { j.Headers = map[string]string{encryptionHeader: "k2"} },
 		"no encryption": func(j *broker.Job) { j.Headers = nil },
 		"another time":  func(j *broker.Job) { j.Payload = append(bytes.Clone(j.Payload), 0) },

@@ -103,7 +103,7 @@ func ExampleCollectBlobs() {
 	}
 	defer blobs.Close()
 
-	collected, err := payload.CollectBlobs(ctx, blobs, b, 24*time.Hour)
+	collected, err := payload.CollectBlobs(ctx, blobs, 24*time.Hour, b)
 	if err != nil {
 		log.Fatal(err) // what was deleted by then is deleted; the next run goes on
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/internal/field"
@@ -17,6 +18,9 @@ import (
 // handlers: Compress, Encrypt, ClaimCheck, or an application's own. It must be
 // safe for concurrent use. Its errors must not quote the payload, since they are
 // logged.
+//
+// If a codec has a method Header() string, which returns the name of its header, then
+// Encrypt after it in the list authenticates that header.
 type Codec interface {
 	// EncodePayload may replace job.Body.Payload, but must not change its bytes.
 	// It must set its own header if it has encoded the payload, and remove that header if not, since a
@@ -44,13 +48,14 @@ var (
 
 // EncodePayloads is the enqueue middleware that applies codecs to each job, in
 // the given order. Use it inside of all middleware that changes a job's payload,
-// type, queue or ID. Give the codecs in the order Compress, Encrypt, ClaimCheck:
+// type, type version, queue or ID. Give the codecs in the order Compress, Encrypt, ClaimCheck:
 // encrypted payloads cannot be compressed, and blobs should be both.
 //
 // The client derives a unique key from the plain payload. Whoever can read that
 // key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
 func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
+	codecs = inOrder(codecs)
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
 			for _, o := range batch {
@@ -72,6 +77,7 @@ func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 // unchanged, unless the codec's documentation says otherwise. Use DecodePayloads
 // once in the chain of a handler.
 func DecodePayloads(codecs ...Codec) jobs.Middleware {
+	codecs = inOrder(codecs)
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			for i := len(codecs) - 1; i >= 0; i-- {
@@ -84,6 +90,22 @@ func DecodePayloads(codecs ...Codec) jobs.Middleware {
 			return next.ProcessJob(ctx, job)
 		})
 	}
+}
+
+// inOrder tells Encrypt which headers belong to the codecs before it: they say how to
+// read what it encrypts.
+func inOrder(codecs []Codec) []Codec {
+	codecs = slices.Clone(codecs)
+	var headers []string
+	for i, codec := range codecs {
+		if e, ok := codec.(*encryption); ok {
+			codecs[i] = &encryption{EncryptConfig: e.EncryptConfig, inner: slices.Clip(headers)}
+		}
+		if c, ok := codec.(interface{ Header() string }); ok {
+			headers = append(headers, c.Header())
+		}
+	}
+	return codecs
 }
 
 // sign sets the header by which a codec recognizes payloads that it has encoded,

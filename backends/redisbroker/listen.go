@@ -30,7 +30,8 @@ type channel struct {
 
 const relisten = time.Second // the pause before a lost connection is made again
 
-// join adds a watcher to channels, and returns once the server has confirmed all of them.
+// join adds a watcher to channels, and returns once the server has confirmed all of them. While their
+// connection is lost, it returns at once, as if the watcher had joined just before.
 func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []string) error {
 	l.mu.Lock()
 	var joined []*channel
@@ -43,6 +44,9 @@ func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []stri
 			err = errors.Join(err, l.subscribe(ctx, b, name))
 		}
 		c.watchers[w] = struct{}{}
+		if c.lost {
+			l.lost[w] = true
+		}
 		joined = append(joined, c)
 	}
 	l.mu.Unlock()

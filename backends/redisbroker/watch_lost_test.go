@@ -82,3 +82,41 @@ func TestWatch_AServerThatRefusesALostConnectionIsAskedAgain(t *testing.T) {
 		})
 	}
 }
+
+// A watcher that comes while the connection of the others is lost learns that it missed events, as
+// they do.
+func TestWatch_WhoComesWhileTheConnectionIsLostIsToldOfIt(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t)
+	o, err := redis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{})
+	watch := func() <-chan broker.Event {
+		t.Helper()
+		events, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}, Kinds: []broker.EventKind{broker.EventCancel}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	before := watch()
+	server.Kill()
+	eventually(t, "the connection is known to be lost", func() bool {
+		b.listener.mu.Lock()
+		defer b.listener.mu.Unlock()
+		return len(b.listener.lost) > 0
+	})
+	meanwhile := watch()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for name, events := range map[string]<-chan broker.Event{"before": before, "meanwhile": meanwhile} {
+		if e := nextEvent(t, events); e.Kind != broker.EventMissed {
+			t.Errorf("who came %s: the first event is %+v, want EventMissed", name, e)
+		}
+	}
+}

@@ -37,6 +37,27 @@ type renewal struct {
 	req  *broker.RenewRequest
 	got  broker.Renewed
 	errs []error
+	sent int // round trips
+}
+
+// send makes the calls of one round trip.
+func (r *renewal) send(ctx context.Context, steps ...*step) error {
+	r.sent++
+	return r.honest(r.Broker.run(ctx, nil, steps...))
+}
+
+// honest makes errors leave open whether the renewal took effect, after an earlier round trip has
+// extended leases.
+func (r *renewal) honest(err error) error {
+	if r.sent > 1 {
+		return partly(err)
+	}
+	return err
+}
+
+// fail adds the error of a queue.
+func (r *renewal) fail(queue string, err error) {
+	r.errs = append(r.errs, broker.About(r.honest(err), "renew", queue, ""))
 }
 
 func (r *renewal) run(ctx context.Context, names []string) error {
@@ -72,7 +93,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 		renew = append(renew, s)
 	}
 	extend := r.extendSteps(groupsOf(count), 0)
-	if err := r.Broker.run(ctx, nil, append(renew, extend...)...); err != nil {
+	if err := r.send(ctx, append(renew, extend...)...); err != nil {
 		return err
 	}
 	var news []string
@@ -81,7 +102,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 			s.err = broker.ErrMalformed
 		}
 		if s.err != nil {
-			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
+			r.fail(s.queues[0], s.err)
 			continue
 		}
 		for n, names := range calls[i] {
@@ -132,7 +153,7 @@ func (r *renewal) extend(ctx context.Context, groups [][]string) error {
 		return err
 	}
 	steps := r.registerSteps(news)
-	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+	if err := r.send(ctx, steps...); err != nil {
 		return err
 	}
 	r.readRegister(steps)
@@ -146,13 +167,13 @@ func (r *renewal) make(ctx context.Context, names []string) error {
 		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
 		r.queue(name).listed.Store(false) // another process may have removed the queue
 	}
-	return r.Broker.run(ctx, nil, steps...)
+	return r.send(ctx, steps...)
 }
 
 // extendAll extends the leases in all queues of some groups. It returns the queues that have news.
 func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []string, err error) {
 	steps := r.extendSteps(groups, 1)
-	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+	if err := r.send(ctx, steps...); err != nil {
 		return nil, err
 	}
 	return r.readExtend(steps), nil
@@ -185,7 +206,7 @@ func (r *renewal) readExtend(steps []*step) (news []string) {
 	for _, s := range steps {
 		switch {
 		case errors.Is(s.err, broker.ErrUnavailable):
-			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
+			r.fail(s.queues[0], s.err)
 			continue
 		case s.err != nil || len(s.reply) != 1+len(s.queues): // one of the queues may be the reason: ask each of them
 			news = append(news, s.queues...)
@@ -226,7 +247,7 @@ func (r *renewal) readRegister(steps []*step) {
 		name := s.queues[0]
 		switch {
 		case s.err != nil:
-			r.errs = append(r.errs, broker.About(s.err, "renew", name, ""))
+			r.fail(name, s.err)
 		case s.code != codeDone || len(s.reply) < 2:
 			r.got.Lost = true
 		default:

@@ -67,7 +67,7 @@ func (r *renewal) run(ctx context.Context, names []string) error {
 	switch {
 	case all || r.req.Register || r.req.Describe:
 		all = true
-		err = r.extend(ctx, groups)
+		err = r.extend(ctx, groups, extendAndLook)
 	default:
 		err = r.renewGroups(ctx, groups, changed)
 	}
@@ -92,7 +92,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 		}
 		renew = append(renew, s)
 	}
-	extend := r.extendSteps(groupsOf(count), 0)
+	extend := r.extendSteps(groupsOf(count), countOnly)
 	if err := r.send(ctx, append(renew, extend...)...); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 	if groups = with(groups, news); len(groups) == 0 || len(r.errs) > 0 {
 		return nil
 	}
-	return r.extend(ctx, groups)
+	return r.extend(ctx, groups, extendGroup)
 }
 
 // with returns the groups that have at least one of some queues.
@@ -142,11 +142,11 @@ func groupsOf(names []string) [][]string {
 // extend registers the worker if necessary, extends its leases in all queues of some groups, and
 // counts them. To register, it first creates queues that do not exist. Finally it asks the queues
 // that have news.
-func (r *renewal) extend(ctx context.Context, groups [][]string) error {
-	news, err := r.extendAll(ctx, groups)
+func (r *renewal) extend(ctx context.Context, groups [][]string, all int) error {
+	news, err := r.extendAll(ctx, groups, all)
 	if err == nil && r.req.Register && len(news) > 0 {
 		if err = r.make(ctx, news); err == nil {
-			news, err = r.extendAll(ctx, with(groups, news))
+			news, err = r.extendAll(ctx, with(groups, news), all)
 		}
 	}
 	if err != nil || len(news) == 0 {
@@ -171,15 +171,25 @@ func (r *renewal) make(ctx context.Context, names []string) error {
 }
 
 // extendAll extends the leases in all queues of some groups. It returns the queues that have news.
-func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []string, err error) {
-	steps := r.extendSteps(groups, 1)
+func (r *renewal) extendAll(ctx context.Context, groups [][]string, all int) (news []string, err error) {
+	steps := r.extendSteps(groups, all)
 	if err := r.send(ctx, steps...); err != nil {
 		return nil, err
 	}
 	return r.readExtend(steps), nil
 }
 
-// extendSteps returns the steps that count leases in queues of some groups and, if all is 1, extend them.
+// What extend.lua does, besides counting leases.
+const (
+	countOnly   = 0
+	extendGroup = 1
+	// extendAndLook also looks for news that the group does not know any more: extend.lua takes note that
+	// the worker asks its queues, and the calls that ask them can fail.
+	extendAndLook = 2
+)
+
+// extendSteps returns the steps that count leases in queues of some groups and, unless all is countOnly,
+// extend them.
 func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
 	register, info := r.registration()
 	for _, names := range groups {

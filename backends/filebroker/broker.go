@@ -87,20 +87,39 @@ func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 // Close ends this handle's waiting calls; later calls return ErrClosed. Closing the last
 // handle of the process closes the file, and returns the error of the file system, if any.
 // No job is lost by such an error: the effects of answered calls are already on the disk.
+// If a write or a backup is still under way after [broker.MaxClose], Close returns
+// [context.DeadlineExceeded], and the file is closed after that.
 func (b *Broker) Close() error {
 	_ = b.inner.Close() // in memory it cannot fail
 	return b.leave()
 }
 
 // Backup writes a copy of the file as it is now, which Open can open. Calls continue
-// meanwhile, but a write that must enlarge the file waits for the end of the backup.
+// meanwhile, but a write that must enlarge the file waits for the end of the backup. After
+// ctx has ended, Backup writes nothing more to w.
 func (b *Broker) Backup(ctx context.Context, w io.Writer) error {
 	if _, err := b.Ping(ctx); err != nil {
 		return err
 	}
 	err := b.file.db.View(func(tx *bolt.Tx) error {
-		_, err := tx.WriteTo(w)
+		_, err := tx.WriteTo(until{ctx, w})
 		return err
 	})
+	if ended := ctx.Err(); err != nil && ended != nil {
+		err = ended // bbolt keeps only its text
+	}
 	return broker.About(err, "backup", "", "")
+}
+
+// until is a writer that fails after its context has ended.
+type until struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u until) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
 }

@@ -30,10 +30,13 @@ type file struct {
 	db    *bolt.DB
 	store *membroker.Store
 	info  os.FileInfo
-	users int // the number of handles; guarded by opened
+	users int // the number of handles; 0 while it is being closed; guarded by opened
+
+	closed   chan struct{} // closed once the file is
+	closeErr error         // set before that
 }
 
-// opened are the files that this process has open.
+// opened are the files that this process has open, or is closing.
 var opened struct {
 	sync.Mutex
 	files []*file
@@ -43,12 +46,16 @@ var opened struct {
 func enter(path string, noSync bool) (*file, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if info, err := os.Stat(path); err == nil {
-		for _, f := range opened.files {
-			if os.SameFile(f.info, info) {
-				f.users++
-				return f, nil
-			}
+	for f := find(path); f != nil; f = find(path) {
+		if f.users > 0 {
+			f.users++
+			return f, nil
+		}
+		opened.Unlock()
+		err := f.awaitClose()
+		opened.Lock()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("%w: this process is still closing %s; open it again later", broker.ErrUnavailable, path)
 		}
 	}
 	f, err := openFile(path, noSync)
@@ -60,24 +67,51 @@ func enter(path string, noSync bool) (*file, error) {
 	return f, nil
 }
 
+// find returns the open file with a path, or nil.
+func find(path string) *file {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	for _, f := range opened.files {
+		if os.SameFile(f.info, info) {
+			return f
+		}
+	}
+	return nil
+}
+
 // leave counts one handle less, and closes the file after the last one.
 func (f *file) leave() error {
 	opened.Lock()
-	defer opened.Unlock()
-	if f.users--; f.users > 0 {
+	f.users--
+	users := f.users
+	opened.Unlock()
+	if users > 0 {
 		return nil
 	}
+	go f.close()
+	return f.awaitClose()
+}
+
+// close waits for the disk and for backups, and closes the file.
+func (f *file) close() {
+	_ = f.synced(context.Background()) // an error was answered to the calls that it concerns
+	f.closeErr = f.db.Close()
+	opened.Lock()
 	opened.files = slices.DeleteFunc(opened.files, func(o *file) bool { return o == f })
-	ctx, cancel := context.WithTimeout(context.Background(), broker.MaxClose)
-	defer cancel()
-	if err := f.synced(ctx); errors.Is(err, context.DeadlineExceeded) {
-		go func() { // close the file when the disk responds
-			_ = f.synced(context.Background())
-			_ = f.db.Close()
-		}()
-		return err
+	opened.Unlock()
+	close(f.closed)
+}
+
+// awaitClose returns the error of closing the file, or after MaxClose that it still goes on.
+func (f *file) awaitClose() error {
+	select {
+	case <-f.closed:
+		return f.closeErr
+	case <-time.After(broker.MaxClose):
+		return fmt.Errorf("a write or a backup is still under way; the file is closed after it: %w", context.DeadlineExceeded)
 	}
-	return f.db.Close()
 }
 
 // layout is the version of the file's layout. It is stored in a bucket of its own.
@@ -122,7 +156,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	case err != nil:
 		return nil, damaged(path, err)
 	}
-	f = &file{db: db}
+	f = &file{db: db, closed: make(chan struct{})}
 	f.commit = f.put
 	if f.info, err = handle.Stat(); err == nil {
 		err = f.prepare(path)

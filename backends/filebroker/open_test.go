@@ -2,13 +2,16 @@ package filebroker
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -257,5 +260,56 @@ func TestBroker_ABackupIsAFileAsOfThen(t *testing.T) {
 	b.Close()
 	if err := b.Backup(t.Context(), to); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("a closed handle answers %v", err)
+	}
+}
+
+// A backup whose reader hangs neither holds up Close nor other files. The file is closed after it.
+func TestBroker_ABackupDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	b := openTest(t, path)
+	if err := enqueue(t.Context(), b, "1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	from, to := io.Pipe()
+	backup := make(chan error, 1)
+	go func() { backup <- b.Backup(ctx, to) }()
+	if _, err := from.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan error, 2)
+	go func() { answers <- b.Close() }()
+	other := newFile(t)
+	go func() {
+		b, err := Open(other)
+		if err == nil {
+			err = b.Close()
+		}
+		answers <- err
+	}()
+	for _, want := range []error{nil, context.DeadlineExceeded} {
+		select {
+		case err := <-answers:
+			if !errors.Is(err, want) {
+				t.Errorf("answered %v, want %v: first that of the other file, and then that of the file under the backup", err, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("a call waits for the backup")
+		}
+	}
+	if _, err := Open(path); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("opening the file that is still being closed: %v, want ErrUnavailable", err)
+	}
+
+	cancel()
+	go func() { _, _ = io.Copy(io.Discard, from) }()
+	if err := <-backup; !errors.Is(err, context.Canceled) {
+		t.Errorf("the backup answers %v, want the error of its context", err)
+	}
+	_ = to.Close()
+	if got := found(t, openTest(t, path), "1"); len(got) != 1 {
+		t.Errorf("opened again, the file has %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +37,21 @@ func notSent(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+}
+
+// partly returns the error of a later part of a call, when an earlier part may have taken effect. It
+// hides the sentinel, since nothing was applied only of the later part.
+func partly(err error) error {
+	if !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrClosed) {
+		return err
+	}
+	cause := errors.New(err.Error())
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			cause = ended
+		}
+	}
+	return fmt.Errorf("a part of the call may have taken effect; then: %w", cause)
 }
 
 func refused(err error) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ type listener struct {
 	mu       sync.Mutex
 	sub      *redis.PubSub       // nil while no watcher listens
 	channels map[string]*channel // the channels to which it is subscribed, or will be
+	lost     map[*watcher]bool   // watchers that may have missed events and do not know it yet
 }
 
 // channel is a channel to which a watcher listens.
@@ -23,11 +25,13 @@ type channel struct {
 	watchers  map[*watcher]struct{}
 	confirmed chan struct{} // closed once the server has confirmed it, or err is set
 	err       error         // why the server did not confirm it
+	lost      bool          // it was confirmed on a connection that was lost, and not since
 }
 
 const relisten = time.Second // the pause before a lost connection is made again
 
-// join adds a watcher to channels, and returns once the server has confirmed all of them.
+// join adds a watcher to channels, and returns once the server has confirmed all of them. While their
+// connection is lost, it returns at once, as if the watcher had joined just before.
 func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []string) error {
 	l.mu.Lock()
 	var joined []*channel
@@ -40,6 +44,9 @@ func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []stri
 			err = errors.Join(err, l.subscribe(ctx, b, name))
 		}
 		c.watchers[w] = struct{}{}
+		if c.lost {
+			l.lost[w] = true
+		}
 		joined = append(joined, c)
 	}
 	l.mu.Unlock()
@@ -72,56 +79,58 @@ func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error 
 	if l.sub != nil {
 		return l.sub.Subscribe(ctx, name)
 	}
-	if s := &b.store; s.single != nil {
-		l.sub = s.single.Subscribe(ctx)
-	} else {
-		l.sub = s.cluster.Subscribe(ctx)
-	}
+	l.sub = b.store.subscription(ctx)
 	err := l.sub.Subscribe(ctx, name)
-	sub := l.sub
-	go l.read(b, sub)
+	go l.read(b, l.sub)
 	return err
 }
 
-// leave removes a watcher. After that, nothing is sent to it.
+// leave removes a watcher. After that, nothing is sent to it. The last watcher closes the connection.
 func (l *listener) leave(w *watcher, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.lost, w)
 	for _, name := range names {
 		if c := l.channels[name]; c != nil {
 			delete(c.watchers, w)
-			l.tidy(name, c)
 		}
+	}
+	if !l.watched() {
+		if l.sub != nil {
+			_ = l.sub.Close() // no watcher is left that could use the error
+		}
+		l.sub = nil
+		clear(l.channels)
+		return
+	}
+	for _, name := range names {
+		l.tidy(name)
 	}
 }
 
-// tidy ends the subscription to a channel without watchers, and closes the connection after the last
-// channel. A subscription that is not confirmed yet stays until it is confirmed. Otherwise its
-// confirmation could be mistaken for that of a later subscription.
-func (l *listener) tidy(name string, c *channel) {
-	select {
-	case <-c.confirmed:
-	default:
-		if len(l.channels) > 1 {
-			return
+func (l *listener) watched() bool {
+	for _, c := range l.channels {
+		if len(c.watchers) > 0 {
+			return true
 		}
 	}
-	if len(c.watchers) > 0 || l.channels[name] != c {
+	return false
+}
+
+// tidy ends the subscription to a channel without watchers. A subscription that is not confirmed yet
+// stays until it is confirmed. Otherwise its confirmation could be mistaken for that of a later
+// subscription.
+func (l *listener) tidy(name string) {
+	if c := l.channels[name]; c == nil || len(c.watchers) > 0 || c.lost || !c.isConfirmed() {
 		return
 	}
 	delete(l.channels, name)
-	if len(l.channels) == 0 {
-		_ = l.sub.Close() // no watcher is left that could use the error
-		l.sub = nil
-		return
-	}
 	_ = l.sub.Unsubscribe(context.Background(), name) // if it fails, messages of the channel are ignored
 }
 
 // read passes on what arrives on a connection, until it is closed. The next Receive replaces a
 // lost connection and subscribes to all its channels again.
 func (l *listener) read(b *Broker, sub *redis.PubSub) {
-	lost := make(map[*watcher]bool) // watchers that may have missed events and do not know it yet
 	for {
 		m, err := sub.Receive(context.Background())
 		l.mu.Lock()
@@ -129,42 +138,95 @@ func (l *listener) read(b *Broker, sub *redis.PubSub) {
 			l.mu.Unlock()
 			return
 		}
-		switch m := m.(type) {
-		case *redis.Subscription:
-			if c := l.channels[m.Channel]; c != nil && m.Kind == "subscribe" {
-				c.confirm(nil)
-				for w := range c.watchers {
-					if lost[w] {
-						w.missed()
-					}
-					delete(lost, w)
-				}
-				l.tidy(m.Channel, c)
-			}
-		case *redis.Message:
-			if c := l.channels[m.Channel]; c != nil {
-				for w := range c.watchers {
-					w.read(m)
-				}
-			}
-		}
-		if err != nil {
-			for name, c := range maps.Clone(l.channels) {
-				if answered(err) {
-					c.confirm(err) // the server refused this channel
-					l.tidy(name, c)
-					continue
-				}
-				for w := range c.watchers {
-					lost[w] = true
-				}
-			}
+		l.take(m)
+		usable := err == nil || l.refuse(err)
+		if !usable {
+			l.lose()
 		}
 		l.mu.Unlock()
-		if err != nil && !answered(err) && !pause(b.ending, b.ending, relisten) {
+		if usable {
+			continue
+		}
+		if !pause(b.ending, b.ending, relisten) {
 			return
 		}
+		if answered(err) {
+			if sub = l.again(b, sub); sub == nil {
+				return
+			}
+		}
 	}
+}
+
+// take passes on a message, or notes that the server has confirmed a channel.
+func (l *listener) take(m any) {
+	switch m := m.(type) {
+	case *redis.Subscription:
+		c := l.channels[m.Channel]
+		if c == nil || m.Kind != "subscribe" {
+			return
+		}
+		c.confirm(nil)
+		c.lost = false
+		for w := range c.watchers {
+			if l.lost[w] {
+				w.missed()
+			}
+			delete(l.lost, w)
+		}
+		l.tidy(m.Channel)
+	case *redis.Message:
+		if c := l.channels[m.Channel]; c != nil {
+			for w := range c.watchers {
+				w.read(m)
+			}
+		}
+	}
+}
+
+// refuse tells those who wait for a channel that the server has refused it. It reports whether that
+// explains the error, so that the connection is still of use.
+func (l *listener) refuse(err error) (explained bool) {
+	if !answered(err) {
+		return false
+	}
+	lost := false
+	for name, c := range maps.Clone(l.channels) {
+		lost = lost || c.lost
+		if !c.isConfirmed() {
+			c.confirm(err)
+			l.tidy(name)
+			explained = true
+		}
+	}
+	return explained && !lost // the server may have refused the channels of a lost connection, too
+}
+
+// lose notes that watchers may miss events until their channels are confirmed again.
+func (l *listener) lose() {
+	for _, c := range l.channels {
+		if !c.isConfirmed() || c.err != nil {
+			continue // nobody relies on it yet
+		}
+		c.lost = true
+		for w := range c.watchers {
+			l.lost[w] = true
+		}
+	}
+}
+
+// again replaces a connection whose channels the server refused, since the client library keeps it. It
+// returns nil if the connection was closed meanwhile.
+func (l *listener) again(b *Broker, sub *redis.PubSub) *redis.PubSub {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sub != sub {
+		return nil
+	}
+	_ = sub.Close() // it is not used any more
+	l.sub = b.store.subscription(b.ending)
+	_ = l.sub.Subscribe(b.ending, slices.Collect(maps.Keys(l.channels))...) // if it fails, Receive tries again
+	return l.sub
 }
 
 func (c *channel) isConfirmed() bool {

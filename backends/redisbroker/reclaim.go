@@ -15,7 +15,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	}
 	var got broker.Claimed
 	var errs []error
-	room := req.ByteLimit()
+	room, applied := req.ByteLimit(), false // applied: a queue was changed, or may have been
 	for _, name := range distinct(req.Queues) {
 		if len(got.Jobs) >= req.Max || room <= 0 {
 			got.More = true // the other queues were not asked
@@ -24,8 +24,12 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		s := &step{script: reclaimScript, queues: []string{name}, now: nowArg(req.Now), args: []any{req.Worker, req.Max - len(got.Jobs), room}}
 		late := func() { b.release(req.Worker, req.Now, reclaimed(s, &req)) }
 		if err := b.run(ctx, late, s); err != nil {
+			if applied {
+				err = partly(err)
+			}
 			return got, broker.About(errors.Join(append(errs, err)...), "reclaim", "", "")
 		}
+		applied = applied || s.code == codeDone && (s.err == nil || broker.MayHaveApplied(s.err))
 		switch {
 		case s.err != nil:
 			errs = append(errs, broker.About(s.err, "reclaim", name, ""))

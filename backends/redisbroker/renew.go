@@ -37,6 +37,27 @@ type renewal struct {
 	req  *broker.RenewRequest
 	got  broker.Renewed
 	errs []error
+	sent int // round trips
+}
+
+// send makes the calls of one round trip.
+func (r *renewal) send(ctx context.Context, steps ...*step) error {
+	r.sent++
+	return r.honest(r.Broker.run(ctx, nil, steps...))
+}
+
+// honest makes errors leave open whether the renewal took effect, after an earlier round trip has
+// extended leases.
+func (r *renewal) honest(err error) error {
+	if r.sent > 1 {
+		return partly(err)
+	}
+	return err
+}
+
+// fail adds the error of a queue.
+func (r *renewal) fail(queue string, err error) {
+	r.errs = append(r.errs, broker.About(r.honest(err), "renew", queue, ""))
 }
 
 func (r *renewal) run(ctx context.Context, names []string) error {
@@ -46,7 +67,7 @@ func (r *renewal) run(ctx context.Context, names []string) error {
 	switch {
 	case all || r.req.Register || r.req.Describe:
 		all = true
-		err = r.extend(ctx, groups)
+		err = r.extend(ctx, groups, extendAndLook)
 	default:
 		err = r.renewGroups(ctx, groups, changed)
 	}
@@ -71,8 +92,8 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 		}
 		renew = append(renew, s)
 	}
-	extend := r.extendSteps(groupsOf(count), 0)
-	if err := r.Broker.run(ctx, nil, append(renew, extend...)...); err != nil {
+	extend := r.extendSteps(groupsOf(count), countOnly)
+	if err := r.send(ctx, append(renew, extend...)...); err != nil {
 		return err
 	}
 	var news []string
@@ -81,7 +102,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 			s.err = broker.ErrMalformed
 		}
 		if s.err != nil {
-			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
+			r.fail(s.queues[0], s.err)
 			continue
 		}
 		for n, names := range calls[i] {
@@ -96,7 +117,7 @@ func (r *renewal) renewGroups(ctx context.Context, groups [][]string, count []st
 	if groups = with(groups, news); len(groups) == 0 || len(r.errs) > 0 {
 		return nil
 	}
-	return r.extend(ctx, groups)
+	return r.extend(ctx, groups, extendGroup)
 }
 
 // with returns the groups that have at least one of some queues.
@@ -121,18 +142,18 @@ func groupsOf(names []string) [][]string {
 // extend registers the worker if necessary, extends its leases in all queues of some groups, and
 // counts them. To register, it first creates queues that do not exist. Finally it asks the queues
 // that have news.
-func (r *renewal) extend(ctx context.Context, groups [][]string) error {
-	news, err := r.extendAll(ctx, groups)
+func (r *renewal) extend(ctx context.Context, groups [][]string, all int) error {
+	news, err := r.extendAll(ctx, groups, all)
 	if err == nil && r.req.Register && len(news) > 0 {
 		if err = r.make(ctx, news); err == nil {
-			news, err = r.extendAll(ctx, with(groups, news))
+			news, err = r.extendAll(ctx, with(groups, news), all)
 		}
 	}
 	if err != nil || len(news) == 0 {
 		return err
 	}
 	steps := r.registerSteps(news)
-	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+	if err := r.send(ctx, steps...); err != nil {
 		return err
 	}
 	r.readRegister(steps)
@@ -146,19 +167,29 @@ func (r *renewal) make(ctx context.Context, names []string) error {
 		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
 		r.queue(name).listed.Store(false) // another process may have removed the queue
 	}
-	return r.Broker.run(ctx, nil, steps...)
+	return r.send(ctx, steps...)
 }
 
 // extendAll extends the leases in all queues of some groups. It returns the queues that have news.
-func (r *renewal) extendAll(ctx context.Context, groups [][]string) (news []string, err error) {
-	steps := r.extendSteps(groups, 1)
-	if err := r.Broker.run(ctx, nil, steps...); err != nil {
+func (r *renewal) extendAll(ctx context.Context, groups [][]string, all int) (news []string, err error) {
+	steps := r.extendSteps(groups, all)
+	if err := r.send(ctx, steps...); err != nil {
 		return nil, err
 	}
 	return r.readExtend(steps), nil
 }
 
-// extendSteps returns the steps that count leases in queues of some groups and, if all is 1, extend them.
+// What extend.lua does, besides counting leases.
+const (
+	countOnly   = 0
+	extendGroup = 1
+	// extendAndLook also looks for news that the group does not know any more: extend.lua takes note that
+	// the worker asks its queues, and the calls that ask them can fail.
+	extendAndLook = 2
+)
+
+// extendSteps returns the steps that count leases in queues of some groups and, unless all is countOnly,
+// extend them.
 func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
 	register, info := r.registration()
 	for _, names := range groups {
@@ -185,7 +216,7 @@ func (r *renewal) readExtend(steps []*step) (news []string) {
 	for _, s := range steps {
 		switch {
 		case errors.Is(s.err, broker.ErrUnavailable):
-			r.errs = append(r.errs, broker.About(s.err, "renew", s.queues[0], ""))
+			r.fail(s.queues[0], s.err)
 			continue
 		case s.err != nil || len(s.reply) != 1+len(s.queues): // one of the queues may be the reason: ask each of them
 			news = append(news, s.queues...)
@@ -226,7 +257,7 @@ func (r *renewal) readRegister(steps []*step) {
 		name := s.queues[0]
 		switch {
 		case s.err != nil:
-			r.errs = append(r.errs, broker.About(s.err, "renew", name, ""))
+			r.fail(name, s.err)
 		case s.code != codeDone || len(s.reply) < 2:
 			r.got.Lost = true
 		default:

@@ -21,15 +21,16 @@ func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.R
 	for _, name := range distinct(req.Queues) {
 		pending = append(pending, b.retireStep(&req, name, "0"))
 	}
-	for len(pending) > 0 {
+	honest := func(err error) error { return err }
+	for ; len(pending) > 0; honest = partly {
 		if err := b.run(ctx, nil, pending...); err != nil {
-			return got, broker.About(err, "retire", "", "")
+			return got, broker.About(honest(err), "retire", "", "")
 		}
 		var again []*step
 		for _, s := range pending {
 			name := s.queues[0]
 			if s.err != nil {
-				errs = append(errs, broker.About(s.err, "retire", name, ""))
+				errs = append(errs, broker.About(honest(s.err), "retire", name, ""))
 				continue
 			}
 			if s.code != codeDone || len(s.reply) == 0 {

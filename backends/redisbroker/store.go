@@ -92,6 +92,14 @@ func (s *store) masters(ctx context.Context) ([]*redis.Client, error) {
 	return nodes, err
 }
 
+// subscription returns a connection for subscriptions, which is made with the first of them.
+func (s *store) subscription(ctx context.Context) *redis.PubSub {
+	if s.single != nil {
+		return s.single.Subscribe(ctx)
+	}
+	return s.cluster.Subscribe(ctx)
+}
+
 // moved returns the master that an answer "MOVED slot address" names, or nil. It also makes the client
 // ask again which node has which slots. It uses the address, since other nodes may not know it yet.
 func (s *store) moved(ctx context.Context, answer error) *redis.Client {

@@ -3,7 +3,7 @@
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed by_key scheduled retry lapses held key_pieces key_spans rings* blocked rechecked active_keys
---        key_policies key_rates key_heads ready* token group_ends group_counts bodies*
+--        key_policies key_rates key_heads ready* token group_ends group_counts group_news bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;
 --        repair: 1 to repair)
@@ -99,6 +99,7 @@ local function examine_cancel(id, worker)
   elseif by ~= worker then
     found('cancel-without-lease', id, 'worker ' .. worker .. ' is asked to cancel it, and worker ' .. by .. ' has it', function()
       redis.call('HSET', q.cancels, id, by)
+      redis.call('SADD', q.group_news, by)
     end)
   end
 end

@@ -1,7 +1,7 @@
 -- register: register a worker in a queue, or extend its leases there, and return everything about it.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
---        leases group_ends group_counts
+--        leases group_ends group_counts group_news
 -- ARGV   now queues buckets worker lease register info
 --        (lease: in µs; register: 1 to register; info: empty to leave it as it is)
 -- Reply  {0, now, leases held, 1 when Reclaim has jobs of ended workers to hand out, then per job
@@ -36,4 +36,5 @@ if redis.call('HLEN', q.cancels) > 0 then
     end
   end
 end
+if reply[4] > 0 or #reply > 4 then redis.call('SADD', q.group_news, worker) end -- ask this queue next time, too
 return reply

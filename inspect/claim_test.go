@@ -73,7 +73,7 @@ func TestClaim_AMoveIsFinishedWhateverTheNextOneIsTold(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, claimChecked()[0])
-	m, err := from.mover(t.Context(), "default", Destination{Broker: to.Broker, SharedBlobs: true})
+	m, err := from.mover(t.Context(), "default", Destination{Broker: to.Broker, SharedBlobs: true}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestMoveRace_AnUndoneJobCanBeMovedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
 		from.put(t, waitingJob("a", 1))
-		m, err := from.mover(t.Context(), "default", Destination{Broker: to.Broker})
+		m, err := from.mover(t.Context(), "default", Destination{Broker: to.Broker}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

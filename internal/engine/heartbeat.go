@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -87,7 +89,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.mu.Unlock()
 			s.reportWorker(WorkerStarted, w, nil)
 			s.events.line(slog.LevelInfo, "jobs: the server takes jobs",
-				"worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
+				"worker", w.id, "queues", someOf(s.names), "concurrency", s.opts.Concurrency)
 			return true
 		}
 		if ctx.Err() != nil {
@@ -321,4 +323,15 @@ func (s *Server) watchdog(now time.Time) bool {
 		s.broker.Reconnect()
 	}
 	return due
+}
+
+// loggedQueues is how many queues a line names: enough for most servers, and short for one of a thousand queues.
+const loggedQueues = 20
+
+// someOf returns the first names, and how many more there are, for a line of a log.
+func someOf(names []string) []string {
+	if len(names) <= loggedQueues {
+		return names
+	}
+	return append(slices.Clone(names[:loggedQueues]), fmt.Sprintf("and %d more", len(names)-loggedQueues))
 }

@@ -174,10 +174,12 @@ type runs struct {
 	byID  map[string]int
 	now   map[string]bool
 	sides map[string]int
-	twice []string // handled by two at the same time
+	twice []string      // handled by two at the same time
+	moved chan struct{} // closed when the moves have ended
 }
 
-func (r *runs) serve(t *testing.T, side string, d *depot) {
+// serve handles jobs of a depot. When it has handled some, it waits until the moves have ended, so that jobs are left to move.
+func (r *runs) serve(t *testing.T, side string, d *depot, some int) {
 	t.Helper()
 	server, err := jobs.NewServer(d.b, jobs.Config{Queues: map[string]int{"mail": 1}, Concurrency: 2, Prefetch: jobs.NoPrefetch,
 		Logger: slog.New(slog.DiscardHandler)})
@@ -190,7 +192,11 @@ func (r *runs) serve(t *testing.T, side string, d *depot) {
 			r.byID[j.ID()]++
 			r.now[j.ID()] = true
 			r.sides[side]++
+			enough := r.sides[side] > some
 			r.mu.Unlock()
+			if enough {
+				<-r.moved
+			}
 			time.Sleep(2 * time.Millisecond)
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -224,9 +230,9 @@ func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 				want++
 			}
 		}
-		r := &runs{byID: map[string]int{}, now: map[string]bool{}, sides: map[string]int{}}
-		r.serve(t, "here", from)
-		r.serve(t, "there", to)
+		r := &runs{byID: map[string]int{}, now: map[string]bool{}, sides: map[string]int{}, moved: make(chan struct{})}
+		r.serve(t, "here", from, n/4)
+		r.serve(t, "there", to, n)
 		for range 3 {
 			cmd := moveCommand(t, from, to, "--state", "pending")
 			if err := cmd.Start(); err != nil {
@@ -239,6 +245,7 @@ func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 		if out, err := moveCommand(t, from, to, "--state", "pending").CombinedOutput(); err != nil {
 			t.Errorf("the last move: %v\n%s", err, out)
 		}
+		close(r.moved)
 		for late := time.Now().Add(soon); r.handled() < want && time.Now().Before(late); {
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,8 +19,11 @@ import (
 type masters struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // asks the Sentinels
 
-	mu    sync.Mutex
-	conns map[*followed]struct{}
+	mu     sync.Mutex
+	conns  map[*followed]struct{}
+	begun  int64 // how many dials have begun
+	latest int64 // which of them found the master
+	master string
 }
 
 // isFailover reports whether a client's options are those of redis.NewFailoverClient, which have
@@ -28,16 +32,11 @@ func isFailover(o *redis.Options) bool { return o.Addr == "FailoverClient" }
 
 // connect dials the master, and closes the connections to other servers.
 func (m *masters) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := m.dial(ctx, network, addr)
+	f, err := m.find(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	m.leaveOthers(conn.RemoteAddr())
-	f := &followed{Conn: conn, by: m}
-	m.mu.Lock()
-	m.conns[f] = struct{}{}
-	m.mu.Unlock()
-	if sc, ok := conn.(syscall.Conn); ok { // the pool needs it to see that the server closed the connection
+	if sc, ok := f.Conn.(syscall.Conn); ok { // the pool needs it to see that the server closed the connection
 		return struct {
 			*followed
 			syscall.Conn
@@ -46,19 +45,43 @@ func (m *masters) connect(ctx context.Context, network, addr string) (net.Conn, 
 	return f, nil
 }
 
-// leaveOthers closes the connections to servers other than the master.
-func (m *masters) leaveOthers(master net.Addr) {
+// find dials the master, and closes the connections to other servers. It fails if a dial that began later
+// has found another master, which the Sentinels have named since.
+func (m *masters) find(ctx context.Context, network, addr string) (*followed, error) {
 	m.mu.Lock()
-	var others []*followed
-	for f := range m.conns {
-		if f.RemoteAddr().String() != master.String() {
-			others = append(others, f)
+	m.begun++
+	begun := m.begun
+	m.mu.Unlock()
+	conn, err := m.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	f := &followed{Conn: conn, by: m}
+	others, ok := m.note(f, begun)
+	for _, other := range others {
+		_ = other.Close() // a call that uses it gets an error
+	}
+	if !ok {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: errors.New("another server has become the master")}
+	}
+	return f, nil
+}
+
+// note adds a connection whose dial was the begun-th to begin. It returns the connections to close, to servers that are
+// not the master, and whether the new one is not among them.
+func (m *masters) note(f *followed, begun int64) (others []*followed, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conns[f] = struct{}{}
+	if begun > m.latest {
+		m.latest, m.master = begun, f.RemoteAddr().String()
+	}
+	for c := range m.conns {
+		if c.RemoteAddr().String() != m.master {
+			others = append(others, c)
 		}
 	}
-	m.mu.Unlock()
-	for _, f := range others {
-		_ = f.Close() // a call that uses it gets an error
-	}
+	return others, !slices.Contains(others, f)
 }
 
 // followed is a connection to the server that was the master when the connection was made.
@@ -99,9 +122,8 @@ func (m *masters) follow(ending context.Context, given *redis.Client, key string
 			return
 		}
 		ctx, cancel := context.WithTimeout(ending, callTimeout)
-		if c, err := m.dial(ctx, "tcp", ""); err == nil {
-			m.leaveOthers(c.RemoteAddr())
-			_ = c.Close()
+		if f, err := m.find(ctx, "tcp", ""); err == nil {
+			_ = f.Close()
 		}
 		cancel()
 		select {

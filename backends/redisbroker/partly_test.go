@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // around calls a function for each command before it is sent, which may refuse it.
@@ -151,4 +152,30 @@ func TestPartly_AnErrorOfALaterRoundTripLeavesOpenWhatTookEffect(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A script that calls a command which its user may not call has perhaps written something before. The server answers with
+// another error then than for a command that the user sends.
+func TestPartly_ACommandThatAScriptMayNotCallLeavesOpenWhatItDid(t *testing.T) {
+	t.Parallel()
+	admin := client(t)
+	user := testenv.Name(t)
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", user, "on", ">secret", "allkeys", "+@all", "-rename").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", user) })
+	o := *admin.Options()
+	o.Username, o.Password = user, "secret"
+	c := redis.NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+
+	key := user + ":key"
+	if err := classify(c.Rename(t.Context(), key, key).Err()); broker.MayHaveApplied(err) || !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("a command that is denied: %v, want ErrUnavailable", err)
+	}
+	err := classify(c.Eval(t.Context(), "redis.call('SET', KEYS[1], '1') redis.call('RENAME', KEYS[1], KEYS[1])", []string{key}).Err())
+	if !broker.MayHaveApplied(err) || c.Get(t.Context(), key).Val() != "1" {
+		t.Errorf("a script that is denied a command after it has written: %v, want an error that leaves open what it did", err)
+	}
+	c.Del(t.Context(), key)
 }

@@ -74,7 +74,8 @@ func TestRenew_OnlyWorkersAskedToCancelLookThroughTheRequests(t *testing.T) {
 	renew("asked", 2, "asked first", "asked second")
 
 	refuses = registerScript
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(1), Worker: "asked", Queues: []string{q, p}, Lease: time.Minute}); err == nil {
+	req := broker.RenewRequest{Now: at(1), Worker: "asked", Queues: []string{q, p}, Lease: time.Minute}
+	if _, err := b.Renew(t.Context(), req); err == nil {
 		t.Error("a renewal whose look is refused answers no error; the test shows nothing then")
 	}
 	refuses = nil

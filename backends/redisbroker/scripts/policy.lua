@@ -68,7 +68,7 @@ elseif changes then
   local before = q.rules and q.rules.ordered
   digested()
   if before ~= SKIP and q.rules and q.rules.ordered == SKIP then redis.call('HINCRBY', q.record, 'skips', 1) end
-  if not q.rules or q.rules.ordered == 0 then redis.call('DEL', q.key_heads) end
+  if not q.rules or q.rules.ordered == 0 then redis.call('UNLINK', q.key_heads) end
   recheck()
 end
 -- Remove the counts of a removed rate, so that a rate that is set later starts from zero.
@@ -76,7 +76,7 @@ local r = q.rules
 if changes then
   if not r or r.rate == 0 then redis.call('HDEL', q.record, 'bucket') end
   if not r or r.retry_rate == 0 then redis.call('HDEL', q.record, 'retry_bucket') end
-  if not r or r.key_rate == 0 and not r.own then redis.call('DEL', q.key_rates) end
+  if not r or r.key_rate == 0 and not r.own then redis.call('UNLINK', q.key_rates) end
   if key ~= '' and not key_rate(q, own_rules(q, {key})[1]) then redis.call('HDEL', q.key_rates, key) end
 end
 local paused, depth = unpack(redis.call('HMGET', q.record, 'paused', 'max_depth'))

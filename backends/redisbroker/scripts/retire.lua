@@ -103,7 +103,8 @@ if held <= 0 or cursor == '0' then
   redis.call('HDEL', q.worker_infos, worker)
   redis.call('HDEL', q.lease_counts, worker)
   reply[3] = '0'
-  -- Perhaps this worker was to look when the next job is due: another one must do it now.
-  if next_due(q) then wake(q) end
+  -- Perhaps only this worker knows when the next job is due, or when a limit allows one: another one must look now.
+  if q.rules then redis.call('HDEL', q.record, 'told') end
+  if next_due(q) or q.rules then wake(q) end
 end
 return reply

@@ -1,3 +1,4 @@
+-- @include wake
 -- @include rings
 -- @include seek
 
@@ -7,7 +8,7 @@ local function leave_ring(q, key, p)
   local _, sum = pending_of(q, key)
   if sum == 0 then
     redis.call('ZREM', q.blocked, key)
-    redis.call('ZREM', q.rechecked, key)
+    if redis.call('ZREM', q.rechecked, key) == 1 and recheck_again(q) then wake(q) end
   end
 end
 

@@ -63,8 +63,17 @@ local function next_unblocked(q)
   if at and at < FAR then return at end
 end
 
--- free_keys looks again at blocked keys whose jobs ended, or whose head is pending again. It returns
--- whether one of their jobs can be claimed now.
+-- recheck_again makes claims look at all blocked keys, if the policy has changed since keys went to rechecked and
+-- none of these are left. It reports whether it did.
+local function recheck_again(q)
+  if redis.call('EXISTS', q.rechecked) == 1 or redis.call('HDEL', q.record, 'thaw_again') == 0 then return false end
+  if redis.call('EXISTS', q.blocked) == 0 then return false end
+  redis.call('RENAME', q.blocked, q.rechecked)
+  return true
+end
+
+-- free_keys looks again at blocked keys whose jobs ended, or whose head is pending again. It returns whether to wake a
+-- claim, since one of their jobs can be claimed now, or sooner than was known.
 local function free_keys(q, keys)
   if #keys == 0 or redis.call('EXISTS', q.blocked) == 0 then return false end
   local scores, freed = redis.call('ZMSCORE', q.blocked, unpack(keys)), {}
@@ -72,9 +81,12 @@ local function free_keys(q, keys)
     if scores[i] then freed[#freed + 1] = key end
   end
   if #freed == 0 then return false end
+  local own, known, woken = own_rules(q, freed), next_unblocked(q), false
   redis.call('ZREM', q.blocked, unpack(freed))
-  local own, woken = own_rules(q, freed), false
-  for i, key in ipairs(freed) do woken = admit(q, key, own[i]) or woken end
+  for i, key in ipairs(freed) do
+    local open, till = admit(q, key, own[i])
+    woken = woken or open or till and (not known or till < known)
+  end
   return woken
 end
 

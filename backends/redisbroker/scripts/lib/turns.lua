@@ -19,7 +19,7 @@ end
 -- pop_unkeyed removes the ready entries of up to n of them, and returns their IDs and epochs.
 local function pop_unkeyed(q, p, n)
   local ids, epochs = {}, {}
-  while #ids < n and not q.drained[p] do
+  while #ids < n and not q.drained[p] and dropped < VOIDS do
     local most = n - #ids
     local entries = redis.call('RPOP', q.ready[p], most) or {}
     if #entries < most then q.drained[p] = true end
@@ -47,11 +47,7 @@ local function unblock(q, recheck)
     if #more > 0 then redis.call('ZREM', q.rechecked, unpack(more)) end
     for _, key in ipairs(more) do due_keys[#due_keys + 1] = key end
     room = room - #more
-    -- If the policy has changed again meanwhile, look at the keys blocked since.
-    local again = redis.call('EXISTS', q.rechecked) == 0 and redis.call('HDEL', q.record, 'thaw_again') == 1 and
-      redis.call('EXISTS', q.blocked) == 1
-    if not again then break end
-    redis.call('RENAME', q.blocked, q.rechecked)
+    if not recheck_again(q) then break end
   end
   local own = own_rules(q, due_keys)
   for i, key in ipairs(due_keys) do enter_rings(q, key, own[i]) end

@@ -1,0 +1,102 @@
+package redisbroker
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// rules changes the policy of queue q.
+func rules(t *testing.T, b *Broker, req broker.PolicyRequest) {
+	t.Helper()
+	req.Queue = "q"
+	if _, err := b.Policy(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keyed(id, key string) broker.NewJob {
+	j := job("q", id)
+	j.Body.Key = key
+	return j
+}
+
+// The end of a key's job may leave the key to its rate: then claims that wait learn when the next job may start.
+func TestWakeTokens_AKeyThatIsLeftToItsRate(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: 10 * time.Second}})
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	first := claimAt(t, b, at(0), "w", 5, "q")
+	if len(first.Jobs) != 1 || !first.NextDue.IsZero() {
+		t.Fatalf("the first claim gave %d jobs, next due %v; want 1 and no time, since the key is busy", len(first.Jobs), first.NextDue)
+	}
+	(&life{t: t, b: b, queue: "q"}).settle(at(1), "w", first.Jobs, broker.Complete(nil))
+	if n := c.LLen(t.Context(), b.queue("q").key("t")).Val(); n != 1 {
+		t.Errorf("after the settle there are %d tokens, want 1", n)
+	}
+	if got := claimAt(t, b, at(1), "w", 5, "q"); len(got.Jobs) != 0 || !got.NextDue.Equal(at(10)) {
+		t.Errorf("a claim before the rate allows a job gave %d, next due %v; want 0, %v", len(got.Jobs), got.NextDue, at(10))
+	}
+}
+
+// A key may be blocked between two changes of the policy, and the keys of the first change may go before claims look at them.
+func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{Ordered: new(broker.OrderStop)})
+	enqueue(t, b, keyed("1", "gone"), keyed("2", "tenant"))
+	(&life{t: t, b: b, queue: "q"}).settle(at(0), "w", claimAt(t, b, at(0), "w", 5, "q").Jobs,
+		broker.Die(broker.ReasonRetries, broker.Failure{Message: "no"}), broker.Die(broker.ReasonRetries, broker.Failure{Message: "no"}))
+	enqueue(t, b, keyed("3", "gone"))
+	rules(t, b, broker.PolicyRequest{MaxDepth: new(int64(1000))})
+	enqueue(t, b, keyed("4", "tenant"))
+	rules(t, b, broker.PolicyRequest{Ordered: new(broker.OrderSkip)})
+	r, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Now: at(0),
+		Refs: []broker.Ref{{Queue: "q", ID: "3", Epoch: broker.AnyEpoch}}})
+	if err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+	if got := claimAt(t, b, at(0), "w", 5, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != "4" {
+		t.Errorf("a key whose dead head is to be skipped gave %v, want job 4", got.Jobs)
+	}
+}
+
+// Jobs without a key take turns beside those with one. A turn drops a bounded number of void entries.
+func TestClaim_ATurnDropsABoundedNumberOfVoidEntries(t *testing.T) {
+	t.Parallel()
+	const n = 2500
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	q := b.queue("q")
+	pipe := c.Pipeline()
+	for i := range n {
+		id := fmt.Sprintf("void%04d", i)
+		pipe.LPush(t.Context(), q.key("r2"), id)
+		pipe.HSet(t.Context(), q.key("v"), "2"+id, 1)
+	}
+	pipe.HIncrBy(t.Context(), q.key("m"), "void", n)
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, b, job("q", "plain"), keyed("keyed", "tenant"))
+	seen, calls := map[string]bool{}, 0
+	for ; len(seen) < 2 && calls < 10; calls++ {
+		before := c.LLen(t.Context(), q.key("r2")).Val()
+		for _, j := range claimAt(t, b, at(0), "w", 1, "q").Jobs {
+			seen[j.ID] = true
+		}
+		if dropped := before - c.LLen(t.Context(), q.key("r2")).Val(); dropped > 1100 {
+			t.Errorf("claim %d dropped %d entries, want about 1000 at most", calls, dropped)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("%d claims gave %v, want both jobs", calls, seen)
+	}
+}

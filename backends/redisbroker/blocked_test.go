@@ -85,18 +85,21 @@ func TestClaim_ATurnDropsABoundedNumberOfVoidEntries(t *testing.T) {
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	enqueue(t, b, job("q", "plain"), keyed("keyed", "tenant"))
-	seen, calls := map[string]bool{}, 0
-	for ; len(seen) < 2 && calls < 10; calls++ {
+	enqueue(t, b, job("q", "plain"))
+	for i := range 20 {
+		enqueue(t, b, keyed(fmt.Sprint("keyed", i), "tenant"))
+	}
+	plain, calls := false, 0
+	for ; !plain && calls < 10; calls++ {
 		before := c.LLen(t.Context(), q.key("r2")).Val()
 		for _, j := range claimAt(t, b, at(0), "w", 1, "q").Jobs {
-			seen[j.ID] = true
+			plain = plain || j.ID == "plain"
 		}
 		if dropped := before - c.LLen(t.Context(), q.key("r2")).Val(); dropped > 1100 {
 			t.Errorf("claim %d dropped %d entries, want about 1000 at most", calls, dropped)
 		}
 	}
-	if len(seen) != 2 {
-		t.Errorf("%d claims gave %v, want both jobs", calls, seen)
+	if !plain {
+		t.Errorf("%d claims gave jobs with a key only, want also the one without", calls)
 	}
 }

@@ -164,7 +164,7 @@ var turnMutants = []mutant{
 		})
 	})},
 	{"a claim that waits looks at its end alone",
-		"Room/ByTheEndOfALease Room/ByAChangeOfAPolicy Room/ByWhatBecomesOfAHead Room/ByTime Room/ByTimeForRetries",
+		"Room/ByTheEndOfALease Room/ByTheEndOfALeaseAndTime Room/ByAChangeOfAPolicy Room/ByWhatBecomesOfAHead Room/ByTime Room/ByTimeForRetries",
 		always(func(p *patched) {
 			claim := p.claim
 			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {

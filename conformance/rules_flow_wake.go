@@ -112,6 +112,21 @@ var flowWakeRules = []Rule{
 				})
 			}
 		}},
+	{"Room/ByTheEndOfALeaseAndTime", "§37",
+		"A waiting claim gets a job soon after its key's rate allows it, also if the end of another job of the key left it to the rate.",
+		flow.and(wait), func(c *check) {
+			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 20, Per: time.Second}})
+			v := c.realWorker("v")
+			c.wakes(func(w *worker, id string) func() {
+				c.addTo("k", id+"-before", id)
+				var held []broker.Job
+				for len(held) == 0 {
+					<-time.After(time.Millisecond) // the rate allows it within 50 ms
+					held = v.claim(1)
+				}
+				return func() { v.settle(broker.Complete(nil), refs(held)...) }
+			})
+		}},
 	{"Room/ByTimeForRetries", "§38", "A waiting claim gets a retry soon after the rate of retries allows it.", flow.and(wait),
 		func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 20, Per: time.Second}})

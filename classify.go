@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"time"
 
@@ -284,18 +285,19 @@ const (
 )
 
 // putOff snoozes a job that another program may be able to run, until the limit has
-// passed. The limit counts from the first of these snoozes in a row, which leaves an
+// passed. The limit counts from the first of these snoozes since a run, which leaves an
 // entry in the error history.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
 	j, waited := job.record, time.Duration(0)
 	before := j.PutOffFor(reason.String())
+	limit := s.cfg.UnknownTypeLimit
 	switch {
 	case before.Times > 0:
 		waited = f.At.Sub(before.Since)
-	case j.NewerHead(): // only the counts can be read: take the snoozes for put-offs
-		waited = min(putOffSum(j.Snoozes, s.cfg.UnknownTypeLimit), f.At.Sub(j.CreatedAt))
+	case j.NewerHead() && limit >= 0: // only the counts can be read: snoozes of its own must not make the job dead
+		waited, limit = putOffSum(j.Snoozes, 2*putOffMax), math.MaxInt64
 	}
-	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
+	if limit < 0 || waited >= limit {
 		return s.dead(r, job, reason, f)
 	}
 	delay := sleep.Jitter(putOffDelay(waited), 0.1)

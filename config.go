@@ -120,8 +120,9 @@ type Config struct {
 	// UnknownTypeLimit is how long a job is snoozed if the handler does not know
 	// its type, or if a newer version of this module wrote it. The snoozes are not
 	// charged, and their delays grow. After UnknownTypeLimit the job is dead. It
-	// counts from the first of these snoozes, anew once a server has run the job. Zero
-	// means 24 hours; with a negative value the job is dead at once.
+	// counts from the first of these snoozes, anew once a server has run the job. A job
+	// whose history has a newer form waits without a limit. Zero means 24 hours; with a
+	// negative value the job is dead at once.
 	UnknownTypeLimit time.Duration
 
 	// ErrorHistory is how many errors are kept with a job. Older ones are

@@ -48,7 +48,7 @@ import (
 //	Result     []byte
 //	Errors     broker.ErrorLog
 //	Kept       *broker.Kept   // checkpoint, steps and progress
-//	PutOff     *broker.PutOff // snoozes in a row for one cause
+//	PutOffs    []broker.PutOff // snoozes by their causes
 //
 //	// Its state.
 //	State           State

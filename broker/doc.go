@@ -85,7 +85,7 @@
 // §9 Charges. [Outcome.Apply] says what an outcome charges: Deliveries counts leases that ended; Failures, Crashes and
 // Snoozes count what the outcomes charged. No backend invents a retry, a delay or a verdict. The outcome changes the
 // item's Head or the stored one: while the lease holds they are the same, except for what was kept (§31). A snooze with
-// a cause (Outcome.Because) also counts in Head.PutOff how many of its kind came in a row.
+// a cause (Outcome.Because) also counts in Head.PutOffs how many of its kind came.
 //
 // §10 Settle. An item applies if the job is active under that worker and epoch, and answers ErrLeaseLost otherwise;
 // neither affects other items. It leads to Outcome.State, or to Outcome.IfCancelRequested if the job was asked to

@@ -99,8 +99,8 @@ func AppendTail(dst []byte, h *Head) []byte {
 	if h.Kept != nil {
 		w.kept(h.Kept)
 	}
-	if h.PutOff != nil {
-		w.putOff(h.PutOff)
+	for _, p := range h.PutOffs {
+		w.putOff(p)
 	}
 	return append(w.b, h.unknown...)
 }
@@ -153,7 +153,7 @@ func ParseTail(p []byte, h *Head) error {
 			return kept.parse(field, v, p)
 		case tailPutOff:
 			off, err := parsePutOff(p)
-			h.PutOff = off
+			h.PutOffs = append(h.PutOffs, off)
 			return err
 		default:
 			h.unknown = append(h.unknown[:len(h.unknown):len(h.unknown)], raw...)

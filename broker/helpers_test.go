@@ -74,7 +74,7 @@ func fullHead() broker.Head {
 		Kept: &broker.Kept{Checkpoint: []byte("row 7\x00\xff"),
 			Steps:    []broker.DoneStep{{Name: "charge", Result: []byte(`{"id":1}`)}, {Name: "tell"}},
 			Progress: broker.Progress{Done: 30, Total: 120, Note: "sending"}},
-		PutOff: &broker.PutOff{Cause: "unknown_type", Times: 4, Since: time.Date(2029, 2, 1, 0, 0, 0, 0, time.UTC), Charged: 26},
+		PutOffs: []broker.PutOff{{Cause: "unknown_type", Times: 4, Since: time.Date(2029, 2, 1, 0, 0, 0, 0, time.UTC), Charged: 26}},
 	}
 }
 
@@ -162,8 +162,8 @@ func (r random) head() broker.Head {
 			h.Kept.Steps = append(h.Kept.Steps, broker.DoneStep{Name: "s" + r.str(), Result: r.bytes()})
 		}
 	}
-	if r.IntN(2) == 0 {
-		h.PutOff = &broker.PutOff{Cause: r.str(), Times: r.int(), Since: r.time(), Charged: r.int()}
+	for range r.IntN(3) {
+		h.PutOffs = append(h.PutOffs, broker.PutOff{Cause: r.str(), Times: r.int(), Since: r.time(), Charged: r.int()})
 	}
 	return h
 }

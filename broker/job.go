@@ -187,8 +187,8 @@ type Head struct {
 	FinishedAt time.Time  // when it reached a final state
 	Result     []byte
 	Errors     ErrorLog
-	Kept       *Kept   // what its handler stored while it ran; nil for most jobs. Replace it, do not change it
-	PutOff     *PutOff // nil for most jobs, and also kept after it is over: see PutOffFor. Replace it, do not change it
+	Kept       *Kept    // what its handler stored while it ran; nil for most jobs. Replace it, do not change it
+	PutOffs    []PutOff // nil for most jobs, and also kept after they are over: see PutOffFor. Replace it, do not change it
 
 	unknown []byte // fields of the tail that a newer version wrote
 	newer   bool   // unknown is the whole tail, which this version cannot read

@@ -162,7 +162,7 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 		return h
 	}
 	if o.putOff != nil {
-		h.PutOff = o.putOff.again(&h)
+		h.PutOffs = o.putOff.again(&h)
 	}
 	h = o.Charge(h)
 	h.Epoch++

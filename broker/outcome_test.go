@@ -83,7 +83,7 @@ func TestOutcome_ApplyChargesWhatTheOutcomeSays(t *testing.T) {
 			head.Errors.Entries = []broker.Failure{{Message: "earlier"}, failed}
 		}
 		if w.putOff {
-			head.PutOff = &broker.PutOff{Cause: "busy", Times: 1, Since: time.UnixMicro(1e15 + 1).UTC(), Charged: 7}
+			head.PutOffs = []broker.PutOff{{Cause: "busy", Times: 1, Since: time.UnixMicro(1e15 + 1).UTC(), Charged: 7}}
 		}
 		if w.state.Final() {
 			head.FinishedAt = now

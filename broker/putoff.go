@@ -2,21 +2,28 @@ package broker
 
 import "time"
 
-// PutOff counts the snoozes in a row that had one cause (Outcome.Because), so that their
-// delays can grow and end at a limit. A store only carries it. Read it with
-// Head.PutOffFor: once the job was charged for something else, it is over.
+// PutOff counts the snoozes of a job that had one cause (Outcome.Because), so that their
+// delays can grow and end at a limit. Snoozes with other causes may come between them: what
+// has a cause did not run the job. A store only carries it. Read it with Head.PutOffFor: once
+// the job was charged for something without a cause, it is over.
 type PutOff struct {
 	Cause   string
-	Times   int       // in a row
+	Times   int
 	Since   time.Time // the time of the first
-	Charged int       // failures, crashes and snoozes of the job after the last
+	Charged int       // failures, crashes and snoozes of the job after its last snooze with a cause
 }
 
-// PutOffFor returns how often the job was put off for cause, if the last outcome that
-// charged anything did so. Otherwise the result is zero. A release charges nothing.
+// maxPutOffs is the number of causes that a head keeps, the latest ones. More at a time are hardly
+// possible: the packages here have fewer.
+const maxPutOffs = 8
+
+// PutOffFor returns how often the job was put off for cause since it was last charged for
+// something without a cause. Otherwise the result is zero. A release charges nothing.
 func (h *Head) PutOffFor(cause string) PutOff {
-	if p := h.PutOff; p != nil && p.Cause == cause && p.Charged == h.charged() {
-		return *p
+	for _, p := range h.PutOffs {
+		if p.Cause == cause && p.Charged == h.charged() {
+			return p
+		}
 	}
 	return PutOff{}
 }
@@ -24,19 +31,27 @@ func (h *Head) PutOffFor(cause string) PutOff {
 func (h *Head) charged() int { return h.Failures + h.Crashes + h.Snoozes }
 
 // again returns what h has after one more snooze like p.
-func (p *PutOff) again(h *Head) *PutOff {
-	next := h.PutOffFor(p.Cause)
-	if next.Times == 0 {
-		next = *p
+func (p *PutOff) again(h *Head) []PutOff {
+	next, after := *p, h.charged()+1
+	var all []PutOff
+	for _, other := range h.PutOffs {
+		switch {
+		case other.Charged != h.charged(): // it is over
+		case other.Cause == p.Cause:
+			next = other
+		default:
+			other.Charged = after
+			all = append(all, other)
+		}
 	}
 	next.Times++
-	next.Charged = h.charged() + 1
-	return &next
+	next.Charged = after
+	all = append(all, next)
+	return all[max(0, len(all)-maxPutOffs):]
 }
 
 // Because returns o, a Snooze, with its cause: a short name, such as "unknown_type". The
-// job's Head.PutOff then counts the snoozes in a row for this cause, the first one at
-// the given time.
+// job's Head.PutOffs then count the snoozes for this cause, the first one at the given time.
 func (o Outcome) Because(cause string, at time.Time) Outcome {
 	o.putOff = &PutOff{Cause: cause, Since: FromMicros(Micros(at))}
 	return o
@@ -57,7 +72,7 @@ const (
 	putOffCharged
 )
 
-func (w *writer) putOff(p *PutOff) {
+func (w *writer) putOff(p PutOff) {
 	from := len(w.b)
 	w.str(putOffCause, p.Cause)
 	w.int(putOffTimes, int64(p.Times))
@@ -66,9 +81,8 @@ func (w *writer) putOff(p *PutOff) {
 	w.enclose(tailPutOff, from)
 }
 
-func parsePutOff(p []byte) (*PutOff, error) {
-	off := new(PutOff)
-	err := fields(p, func(field int, v int64, p []byte) error {
+func parsePutOff(p []byte) (off PutOff, err error) {
+	err = fields(p, func(field int, v int64, p []byte) error {
 		switch field {
 		case putOffCause:
 			off.Cause = string(p)

@@ -1,6 +1,8 @@
 package broker_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestPutOff_CountsTheSnoozesInARowForOneCause(t *testing.T) {
+func TestPutOff_CountsTheSnoozesForOneCause(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	now := first
@@ -36,9 +38,16 @@ func TestPutOff_CountsTheSnoozesInARowForOneCause(t *testing.T) {
 	h = h.Moved()
 	busy()
 	want("after three, with a release between them", 3, first)
+	apply(broker.Snooze(0, failed).Because("other", now))
+	want("after another cause", 3, first)
+	busy()
+	want("after four, with another cause between them", 4, first)
+	if other := h.PutOffFor("other"); other.Times != 1 {
+		t.Errorf("the other cause: %+v, want once", other)
+	}
 	for name, o := range map[string]broker.Outcome{
 		"the handler's own snooze": broker.Snooze(time.Second, broker.Failure{}), "a retry": broker.Retry(0, failed),
-		"a crash": broker.Crash(0, failed), "another cause": broker.Snooze(0, failed).Because("other", now),
+		"a crash": broker.Crash(0, failed),
 	} {
 		apply(o)
 		want("after "+name, 0, time.Time{})
@@ -53,10 +62,10 @@ func TestPutOff_CountsTheSnoozesInARowForOneCause(t *testing.T) {
 // A store may write one tail for both outcomes.
 func TestPutOff_IsTheSameIfTheJobWasAskedToCancel(t *testing.T) {
 	t.Parallel()
-	h := broker.Head{Failures: 1, Snoozes: 2, PutOff: &broker.PutOff{Cause: "busy", Times: 2, Charged: 3}}
+	h := broker.Head{Failures: 1, Snoozes: 2, PutOffs: []broker.PutOff{{Cause: "busy", Times: 2, Charged: 3}}}
 	for _, o := range []broker.Outcome{broker.Snooze(0, failed).Because("busy", time.Now()), broker.Snooze(0, failed), broker.Release()} {
-		got, want := o.IfCancelRequested().Apply(h, time.Time{}, 0).PutOff, o.Apply(h, time.Time{}, 0).PutOff
-		if *got != *want {
+		got, want := o.IfCancelRequested().Apply(h, time.Time{}, 0).PutOffs, o.Apply(h, time.Time{}, 0).PutOffs
+		if !slices.Equal(got, want) {
 			t.Errorf("%v: %+v, if it was asked to cancel %+v", o.Kind(), want, got)
 		}
 	}
@@ -74,4 +83,16 @@ func TestPutOff_ACauseIsAName(t *testing.T) {
 
 func settleOf(o broker.Outcome) *broker.SettleRequest {
 	return &broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &broker.Job{Queue: "q", ID: "id"}, Outcome: o}}}
+}
+
+// A head keeps the latest causes only.
+func TestPutOff_KeepsAFewCauses(t *testing.T) {
+	t.Parallel()
+	var h broker.Head
+	for i := range 20 {
+		h = broker.Snooze(0, failed).Because(fmt.Sprint("cause ", i), time.Now()).Apply(h, time.Now(), 0)
+	}
+	if n := len(h.PutOffs); n != 8 || h.PutOffFor("cause 19").Times != 1 || h.PutOffFor("cause 0").Times != 0 {
+		t.Errorf("after twenty causes: %+v, want the last eight", h.PutOffs)
+	}
 }

@@ -34,7 +34,7 @@ func pasts() []broker.NewJob {
 		Kept: &broker.Kept{Checkpoint: []byte(hostile),
 			Steps:    []broker.DoneStep{{Name: "字🙂<b>", Result: []byte(`{"id":1}`)}, {Name: "empty"}},
 			Progress: broker.Progress{Done: 3, Total: 12, Note: hostile}},
-		PutOff: &broker.PutOff{Cause: "busy", Times: 2, Since: now.Add(-time.Hour), Charged: 6}}
+		PutOffs: []broker.PutOff{{Cause: "busy", Times: 2, Since: now.Add(-time.Hour), Charged: 6}}}
 	make := func(state broker.State, change func(*broker.NewJob)) broker.NewJob {
 		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body,
 			Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}

@@ -67,7 +67,7 @@ type line struct {
 	Checkpoint     []byte       `json:"checkpoint,omitempty"`
 	Steps          []lineStep   `json:"steps,omitempty"`
 	Progress       *lineShare   `json:"progress,omitempty"`
-	PutOff         *linePutOff  `json:"put_off,omitempty"`
+	PutOffs        []linePutOff `json:"put_offs,omitempty"`
 	Head           []byte       `json:"head,omitempty"` // its stored form, if a newer version wrote it
 }
 
@@ -210,7 +210,7 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 			lineText(f.Stack), lineText(f.Worker), lineText(f.Version)})
 	}
 	l.keep(j.Kept)
-	l.PutOff = putOffLine(j.PutOff)
+	l.PutOffs = putOffLines(j.PutOffs)
 	text, err := json.Marshal(l)
 	if err != nil {
 		return dst, err
@@ -238,7 +238,7 @@ func appendASCII(dst, text []byte) []byte {
 func unreadHead(j *broker.Job) []byte {
 	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
 		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors, Kept: j.Kept,
-		PutOff: j.PutOff}
+		PutOffs: j.PutOffs}
 	whole := broker.AppendHead(nil, j.State, &j.Head)
 	if bytes.Equal(whole, broker.AppendHead(nil, j.State, &known)) {
 		return nil
@@ -327,7 +327,7 @@ func (l *line) job() (broker.NewJob, error) {
 	}
 	j.Head = broker.Head{Epoch: l.Epoch, Deliveries: l.Deliveries, Failures: l.Failures, Crashes: l.Crashes, Snoozes: l.Snoozes,
 		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result, Kept: l.kept(),
-		PutOff: l.PutOff.putOff()}
+		PutOffs: putOffsOf(l.PutOffs)}
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
 		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,

@@ -53,17 +53,17 @@ func (l *line) kept() *broker.Kept {
 	return k
 }
 
-func putOffLine(p *broker.PutOff) *linePutOff {
-	if p == nil {
-		return nil
+func putOffLines(all []broker.PutOff) (lines []linePutOff) {
+	for _, p := range all {
+		lines = append(lines, linePutOff{p.Cause, p.Times, lineTime(p.Since), p.Charged})
 	}
-	return &linePutOff{p.Cause, p.Times, lineTime(p.Since), p.Charged}
+	return lines
 }
 
-// putOff is the inverse of putOffLine.
-func (l *linePutOff) putOff() *broker.PutOff {
-	if l == nil {
-		return nil
+// putOffsOf is the inverse of putOffLines.
+func putOffsOf(lines []linePutOff) (all []broker.PutOff) {
+	for _, l := range lines {
+		all = append(all, broker.PutOff{Cause: l.Cause, Times: l.Times, Since: timeOf(l.Since), Charged: l.Charged})
 	}
-	return &broker.PutOff{Cause: l.Cause, Times: l.Times, Since: timeOf(l.Since), Charged: l.Charged}
+	return all
 }

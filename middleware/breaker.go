@@ -13,6 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/internal/field"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
 // ErrBreakerOpen says that the circuit breaker of the job's type is open. The job was
@@ -178,7 +179,7 @@ func (cfg *BreakerConfig) refused(ctx context.Context, job *jobs.Job, b *breaker
 	if cfg.OnRefused != nil {
 		cfg.OnRefused(ctx, job, delay)
 	}
-	return fmt.Errorf("%w for %q: %w", ErrBreakerOpen, b.key, jobs.Snooze(delay))
+	return fmt.Errorf("%w for %q: %w", ErrBreakerOpen, b.key, &putoff.Snooze{Delay: delay, Cause: "breaker_open"})
 }
 
 // chargesTheService reports whether the called service may have caused an error: the job

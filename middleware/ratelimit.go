@@ -9,6 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/internal/field"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
 // ErrRateLimited says that this process has started as many runs of the job's type as
@@ -82,7 +83,7 @@ func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 			if cfg.OnLimited != nil {
 				told.Call("RateLimitConfig.OnLimited", func() { cfg.OnLimited(ctx, job, delay) })
 			}
-			return fmt.Errorf("%w for %q: %w", ErrRateLimited, l.key, jobs.Snooze(delay))
+			return fmt.Errorf("%w for %q: %w", ErrRateLimited, l.key, &putoff.Snooze{Delay: delay, Cause: "rate_limited"})
 		})
 	}
 }

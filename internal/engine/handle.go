@@ -122,7 +122,7 @@ func (s *Server) perform(r *Run) broker.Outcome {
 		fence, ok := s.marks.begin(r)
 		if !ok {
 			r.Finish(context.Canceled, r.started)
-			return broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{})
+			return broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}).Because(causeUnmarked, s.StoreNow())
 		}
 		defer s.marks.end(r.Job, fence)
 	}

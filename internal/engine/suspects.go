@@ -19,7 +19,8 @@ const (
 	patienceMin  = time.Second // how long a guarded run that waits keeps others from beginning, at first
 	patienceMax  = time.Hour   // each wait in vain doubles it
 
-	causeGuarded = "guarded" // of the snooze after a wait in vain
+	causeGuarded  = "guarded"  // of the snooze after a wait in vain
+	causeUnmarked = "unmarked" // of the snooze when the mark of a guarded run cannot be stored
 )
 
 // budget returns how many crashes a job survives.

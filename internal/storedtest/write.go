@@ -75,7 +75,7 @@ func (s *step) ended() {
 		"completed": broker.Complete([]byte("\x00 result \xff")), "cancelled": broker.Cancel(broker.Failure{}),
 		"kept for weeks": broker.Complete(nil), "gone, its ID is remembered": broker.Complete(nil),
 		"dead": broker.Die(broker.ReasonRetries, failure), "dead and suppressed": broker.Die(broker.ReasonSkipRetry, failure),
-		"to retry": broker.Retry(time.Minute, failure), "to snooze": broker.Snooze(time.Minute, broker.Failure{}),
+		"to retry": broker.Retry(time.Minute, failure), "to snooze": broker.Snooze(time.Minute, broker.Failure{}).Because("busy", Start),
 		"released": broker.Release(),
 	})
 	s.operate(broker.Operation{Kind: broker.OpSuppress}, mail, "dead and suppressed")

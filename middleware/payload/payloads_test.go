@@ -170,14 +170,14 @@ func TestPayloads_WhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
 		t.Errorf("the job is %v with %d failures and %d snoozes, want a snooze without a charge", record.State, record.Failures, record.Snoozes)
 	}
 	if p := record.PutOffFor("payload"); p.Times != 1 {
-		t.Errorf("the job counts %+v, want one put-off", record.PutOff)
+		t.Errorf("the job counts %+v, want one put-off", record.PutOffs)
 	}
 	for _, c := range []struct {
 		times    int
 		min, max time.Duration
 	}{{0, 4 * time.Second, 6 * time.Second}, {3, 15 * time.Second, 19 * time.Second}, {1_000_000, 9 * time.Minute, 11 * time.Minute}} {
 		err := putOff(jobs.NewJob(&broker.Job{Head: broker.Head{Snoozes: 20,
-			PutOff: &broker.PutOff{Cause: "payload", Times: c.times, Charged: 20}}}), reason)
+			PutOffs: []broker.PutOff{{Cause: "payload", Times: c.times, Charged: 20}}}}), reason)
 		var delay time.Duration
 		if _, scanErr := fmt.Sscanf(err.Error()[len(reason.Error()):], ": snoozed for %s", (*duration)(&delay)); scanErr != nil {
 			t.Fatal(scanErr)

@@ -43,7 +43,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 			return true
 		})
 		report, err := v.do(r.Context(), chosen, delay)
-		if total.Add(report); report.Refused > 0 { // the report says so
+		if total.Add(report); report.Refused > 0 && !broker.StoreFailed(err) { // the report says so
 			err = nil
 		}
 		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)

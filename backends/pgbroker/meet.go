@@ -19,6 +19,7 @@ type meeting struct {
 	met      bool // the job was decided; otherwise the key is free
 	again    bool // nothing was done, since something changed meanwhile: try again
 	unserved bool // nothing was done, since the queue does not serve the job yet
+	wrote    bool // the job was stored, or replaced another one
 
 	// What the look found.
 	admit  error // why the queue does not admit such a job
@@ -93,7 +94,7 @@ func (p *txPort) meet(ctx context.Context, m *meeting) error {
 // worker waits for them when it settles.
 func (m *meeting) run(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
 	err := m.decide(ctx, s, wake, begin...)
-	if err == nil && (m.again || m.r.Err != nil) {
+	if err == nil && !m.wrote {
 		return errUndone
 	}
 	return err
@@ -203,7 +204,7 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 	if err := s.run(ctx, steps...); err != nil {
 		return err
 	}
-	m.met, m.r.Replaced, m.r.ID, m.r.Holder = true, true, l.id, l.id
+	m.met, m.wrote, m.r.Replaced, m.r.ID, m.r.Holder = true, true, true, l.id, l.id
 	m.r.State, m.r.RunAt = state, broker.FromMicros(runAt)
 	return nil
 }
@@ -260,6 +261,6 @@ func (m *meeting) park(ctx context.Context, s session) error {
 		return nil
 	}
 	m.accept(m.job, m.r)
-	m.met, m.r.State, m.r.Holder = true, broker.StateWaiting, m.holder
+	m.met, m.wrote, m.r.State, m.r.Holder = true, true, broker.StateWaiting, m.holder
 	return nil
 }

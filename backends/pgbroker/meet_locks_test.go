@@ -113,3 +113,26 @@ func TestEnqueue_AJobDoesNotWaitBehindAHolderThatLostItsKey(t *testing.T) {
 		t.Errorf("%d jobs wait behind a job that does not hold the key, want 0", n)
 	}
 }
+
+// An enqueue that is sent again stores nothing, and leaves no lock on the job that holds the unique key now.
+func TestTx_ARepeatedReplacementDoesNotDelayTheHolder(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.register(testWorker)
+	f.store(f, aJob("holder", held(broker.ConflictRefuse)))
+	again := aJob("newer", held(broker.ConflictReplace))
+	f.store(f, again)
+	jobs := f.claim(1, 0)
+	tx := f.begin(pgx.TxOptions{})
+	receipts, err := f.Tx(tx).Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{again}})
+	f.ok(err)
+	if r := receipts[0]; r.Err != nil || !r.Replaced || r.ID != "holder" {
+		t.Fatalf("an enqueue sent again: %+v, want the receipt of the first one", r)
+	}
+	f.soon("the settle of the holder", func(ctx context.Context) error {
+		_, err := f.Settle(ctx, broker.SettleRequest{Worker: testWorker, Number: 1,
+			Items: []broker.Settlement{{Job: &jobs[0], Outcome: broker.Complete(nil)}}})
+		return err
+	})
+	f.ok(tx.Commit(t.Context()))
+}

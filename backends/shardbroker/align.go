@@ -125,9 +125,15 @@ func (b *Broker) setPlan(ctx context.Context, plan broker.MarkRequest, value []b
 	return err
 }
 
+// amendWait is how long a change of a policy waits for a process that aligns the queue. Callers give a call some
+// seconds, and most of these are for the change itself.
+const amendWait = time.Second
+
 // amend puts a change of a policy into the plan that a process left, so that the next one does
 // not undo the change. Until the lock is dropped no process aligns the queue.
 func (b *Broker) amend(ctx context.Context, req *broker.PolicyRequest) (*lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, amendWait)
+	defer cancel()
 	if b.routes.former == nil || b.limits.NoMark || len(req.Changes()) == 0 {
 		return nil, nil
 	}
@@ -162,6 +168,9 @@ func (b *Broker) alignKeys(ctx context.Context, queue string, lock *lock) error 
 			if err := lock.keep(ctx); err != nil { // there may be many keys
 				return err
 			}
+		}
+		if err := lock.keep(ctx); err != nil { // perhaps none of these keys had a policy
+			return err
 		}
 		if req.Cursor = page.Cursor; req.Cursor == "" {
 			break

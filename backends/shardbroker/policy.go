@@ -1,7 +1,6 @@
 package shardbroker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -24,7 +23,10 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	lock, amended := b.amend(ctx, &req)
 	defer lock.drop(ctx)
 	got, err := b.setPolicy(ctx, req) // also if a shard is away: the others may have to pause
-	if err = cmp.Or(err, amended); err != nil {
+	if err == nil && amended != nil { // not %w: the call has taken effect
+		err = fmt.Errorf("the rules were set, and may be undone by the change of shards that is under way; set them again: %v", amended)
+	}
+	if err != nil {
 		return broker.Policy{}, err
 	}
 	return got, nil

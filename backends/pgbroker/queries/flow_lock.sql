@@ -39,7 +39,8 @@ with share as materialized (
 ), maker as materialized (
   -- Claims of several queues insert keys in the queues' order in each claim, so two of them could deadlock. One at a time inserts keys
   -- in a queue; another one skips the keys, as if they were locked.
-  select @lock::bigint is null or pg_try_advisory_xact_lock(@lock + (select queue from share)) as may
+  select case when @lock::bigint is null or not exists (select from fresh) then true
+    else pg_try_advisory_xact_lock(@lock + (select queue from share)) end as may
 ), made as (
   -- In the order of their names, so that claims which insert the same keys do not deadlock.
   insert into jobs.key (queue, name)

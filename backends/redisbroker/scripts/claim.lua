@@ -185,10 +185,10 @@ end
 -- full reports whether the call is at a bound: of bytes, or of entries dropped.
 local function full() return room <= 0 or dropped >= VOIDS end
 
--- more returns the functions for jobs that fall due and for jobs with a key. Most claims need none of them and do not
+-- rare returns the functions for jobs that fall due and for jobs with a key. Most claims need none of them and do not
 -- make them, which would take a third of the time of a claim of one job.
 local made
-local function more()
+local function rare()
   if not made then
     -- @include promote
     -- @include turns
@@ -207,8 +207,8 @@ local function look_at_keys(q)
   q.keyed = any_keyed(q)
   if there % 4 == 0 then q.drained[1], q.drained[3], q.drained[4] = true, true, true end
   if not q.keyed then return end
-  q.unblocks = more().next_unblocked(q)
-  if recheck or q.unblocks and q.unblocks <= now then more().unblock(q, recheck) end
+  q.unblocks = rare().next_unblocked(q)
+  if recheck or q.unblocks and q.unblocks <= now then rare().unblock(q, recheck) end
 end
 
 -- serve leases the jobs of a share.
@@ -217,8 +217,8 @@ local function serve(q, most_of_share)
   if not claimable(q) then return jobs end
   local want = math.min(most - total, most_of_share, q.allowed - q.leased)
   if want > 0 and not full() then
-    if not q.promoted and any_due(q) then more().promote(q, want, math.max(#queues, tonumber(args.many))) end
-    take_next(q, want, jobs, q.keyed and more().take_turns or take_of, full)
+    if not q.promoted and any_due(q) then rare().promote(q, want, math.max(#queues, tonumber(args.many))) end
+    take_next(q, want, jobs, q.keyed and rare().take_turns or take_of, full)
   end
   return jobs
 end
@@ -243,9 +243,9 @@ local function token(q)
   local sooner = false
   if q.keyed == nil then q.keyed = any_keyed(q) end
   if q.keyed then
-    ready = ready + more().in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
+    ready = ready + rare().in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
     local before = q.unblocks
-    q.unblocks = more().next_unblocked(q)
+    q.unblocks = rare().next_unblocked(q)
     sooner = q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
   end
   local more = any_left(q, ready) and 1 or 0
@@ -275,7 +275,7 @@ local HINT, APART = 8000000, 37000 -- in µs
 
 -- close writes what the claim changed in a queue, and returns its part of the answer.
 local function close(i, q)
-  if q.promoted then more().put_back(q) end
+  if q.promoted then rare().put_back(q) end
   if q.refused then
     if q.refused[1] == GONE then token(q) end -- this call may have taken the token of another claim
     return q.refused

@@ -53,7 +53,7 @@ local function unlist(q, key, id, kept)
 end
 
 -- write_keys writes what was recorded, and looks again at the keys whose jobs ended. It returns whether
--- one of their jobs can be claimed now.
+-- to wake a claim.
 local function write_keys(q)
   if #unlisted > 0 then
     local n = redis.call('ZREM', q.by_key, unpack(unlisted))

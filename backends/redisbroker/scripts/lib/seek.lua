@@ -27,8 +27,8 @@ local function find_ready(q, key, p, wanted)
   end
 
   local near = found_last[field] or head
-  for _, number in ipairs({head, tail, near, near + 1}) do
-    local rest = number <= tail and look(number)
+  for _, number in ipairs({head, tail, near, near + 1, near - 1}) do
+    local rest = number >= head and number <= tail and look(number)
     if rest then return number, rest, span end
   end
   local low, high, id = head + 1, tail - 1, id_of_ready(wanted)

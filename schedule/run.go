@@ -112,8 +112,7 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
 	changed bool, next time.Time, err error,
 ) {
-	from := r.from(st.Through, now)
-	d := p.dueBetween(from, now)
+	d := p.dueBetween(r.from(st.Through), now)
 	for _, at := range st.Runs {
 		st.Pending = append(st.Pending, tick{At: at, Manual: true})
 	}

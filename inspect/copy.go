@@ -15,10 +15,10 @@ import (
 // ID enqueues nothing, as long as the queue remembers the ID.
 //
 // The error is ErrDuplicate if another job holds its unique key: a copy never replaces
-// that job, and never waits behind it. It is ErrWrongState for
-// the node of a workflow, which the workflow enqueues itself. It is ErrClaimCheck if the
-// payload is a blob of payload.ClaimCheck, which belongs to the original. It is
-// ErrMalformed or ErrNewerForm if this program cannot read the job.
+// that job, and never waits behind it. It is ErrWrongState for the node of a workflow,
+// which the workflow enqueues itself. It is ErrClaimCheck if the payload is a blob of
+// payload.ClaimCheck, which belongs to the original. It is ErrMalformed or ErrNewerForm if
+// this program cannot read the job.
 func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string) error {
 	const verb = "enqueue a copy"
 	if job == nil {

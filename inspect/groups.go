@@ -76,7 +76,7 @@ const maxExamples = 3
 
 // MaxGroups is how many groups Groups makes. It bounds their memory when each job has an
 // error of its own: to 30 MB if all messages are as long as they may be, to a tenth of
-// that with common ones. Beside that, each job in a group takes 24 bytes.
+// that with messages of usual length. Beside that, each job in a group takes 24 bytes.
 const MaxGroups = 5000
 
 // Groups sorts dead jobs into groups as they are added. The zero value is empty.

@@ -224,8 +224,6 @@ type Report struct {
 	Refused   int // jobs that could not be changed, or changed meanwhile
 	// Refusals are the first 100 refusals.
 	Refusals []Refusal
-
-	last Refusal // of all, also beyond Refusals
 }
 
 // Refusal says why a job was refused: ErrWrongState, ErrNotFound, or ErrDuplicate. With
@@ -247,16 +245,12 @@ func (r *Report) Add(other Report) {
 	r.Newer += other.Newer
 	r.Refused += other.Refused
 	r.Refusals = slices.Concat(r.Refusals, other.Refusals)
-	if other.Refused > 0 {
-		r.last = other.last
-	}
 }
 
 const keptRefusals = 100
 
 func (r *Report) refuse(f Refusal) {
 	r.Refused++
-	r.last = f
 	if len(r.Refusals) < keptRefusals {
 		r.Refusals = append(r.Refusals, f)
 	}
@@ -268,14 +262,13 @@ func (r *Report) namedError(kind broker.OperationKind) error {
 	if r.Refused == 0 {
 		return nil
 	}
-	of := func(f Refusal) error { return broker.About(f.Err, kind.String(), f.Queue, f.ID) }
-	errs := make([]error, 0, len(r.Refusals)+1)
-	for _, f := range r.Refusals {
-		errs = append(errs, of(f))
+	errs := make([]error, len(r.Refusals))
+	for n, f := range r.Refusals {
+		errs[n] = broker.About(f.Err, kind.String(), f.Queue, f.ID)
 	}
-	if more := r.Refused - len(r.Refusals); more > 0 {
-		// With the last one in it, the error does not look like one after which the effect is unknown.
-		errs = append(errs, fmt.Errorf("jobs: %d more jobs were refused, the last one so: %w", more, of(r.last)))
+	if more := r.Refused - len(errs); more > 0 {
+		// Not an error of its own: it would look like one after which the effect is unknown.
+		errs[len(errs)-1] = fmt.Errorf("%w (and %d more jobs were refused)", errs[len(errs)-1], more)
 	}
 	return errors.Join(errs...)
 }

@@ -72,13 +72,13 @@ func (l *enqueueLog) enqueued(jobs []broker.NewJob, receipts []broker.Receipt, n
 func (l *enqueueLog) replaced(by *broker.NewJob, r broker.Receipt) {
 	for i := len(l.entries) - 1; i >= 0; i-- {
 		if e := l.entries[i]; e.refused == nil && e.job.Queue == r.Queue && e.job.ID == r.ID {
-			now := *e // helpers may read the entry at this moment
-			now.job.Body.CopyContent(&by.Body)
-			now.job.Body.Payload = bytes.Clone(now.job.Body.Payload)
+			changed := *e // a copy: helpers may read the entry at this moment
+			changed.job.Body.CopyContent(&by.Body)
+			changed.job.Body.Payload = bytes.Clone(changed.job.Body.Payload)
 			if by.Body.Unique.Conflict == broker.ConflictDebounce && r.State == broker.StateScheduled {
-				now.job.RunAt = r.RunAt
+				changed.job.RunAt = r.RunAt
 			}
-			l.entries[i] = &now
+			l.entries[i] = &changed
 			return
 		}
 	}

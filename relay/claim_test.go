@@ -1,11 +1,13 @@
 package relay
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/handworker"
 )
@@ -42,23 +44,42 @@ func TestRelay_LeavesClaimChecksUnlessTheStoresShareBlobs(t *testing.T) {
 	})
 }
 
-// A job that an earlier relay may have sent is not refused: it may be at the target.
-func TestRelay_DoesNotRefuseAClaimCheckThatMayHaveArrived(t *testing.T) {
+// A job that an earlier relay may have sent is refused only if it is not at the target. Jobs that can be
+// sent travel beside it.
+func TestRelay_RefusesAClaimCheckThatCameBeforeUnlessItHasArrived(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
-		body := broker.Body{Type: "t", Priority: broker.PriorityNormal, PayloadRef: "outbox/x/y", GivenID: true, Retention: time.Hour,
-			Headers: map[string]string{coding.HeaderClaim: "9 sha256:00"}}
-		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "sent", Body: body})
-		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "sent", Body: body})
+		plain := broker.Body{Type: "t", Priority: broker.PriorityNormal, GivenID: true, Retention: time.Hour}
+		blob, other := plain, plain
+		blob.PayloadRef, blob.Headers = "outbox/x/y", map[string]string{coding.HeaderClaim: "9 sha256:00"}
+		other.Type = "other"
+		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "sent", Body: blob}, broker.NewJob{Queue: outbox, ID: "unsent", Body: blob},
+			broker.NewJob{Queue: outbox, ID: "taken", Body: blob}, broker.NewJob{Queue: outbox, ID: "plain", Body: plain})
+		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "sent", Body: blob}, broker.NewJob{Queue: mail, ID: "taken", Body: other})
 		server := handworker.New(t, w.from, "server", outbox)
-		server.Settle(server.Claim(), broker.Crash(0, broker.Failure{Message: "its worker died"}))
+		for _, j := range []broker.Job{server.Claim(), server.Claim(), server.Claim(), server.Claim()} {
+			server.Settle(j, broker.Crash(0, broker.Failure{Message: "its worker died"}))
+		}
 		if _, err := w.from.Retire(t.Context(), broker.RetireRequest{Worker: "server", Queues: []string{outbox}}); err != nil {
 			t.Fatal(err)
 		}
-		w.run(w.relay(w.from, w.to))
+		cut := faulty.Wrap(w.to, faulty.Plan{{Method: "Find", Call: 1, Fault: faulty.Fault{Before: errors.New("cut off")}}})
+		w.run(w.relay(w.from, cut))
 		pass(time.Minute)
-		if j := find(t, w.from, outbox, "sent"); j == nil || j.State != broker.StateCompleted {
-			t.Errorf("the job is %+v at the source, want completed", j)
+		for id, want := range map[string]struct {
+			broker.State
+			Refusal
+		}{
+			"sent": {broker.StateCompleted, ""}, "plain": {broker.StateCompleted, ""},
+			"unsent": {broker.StateDead, RefusedClaimCheck}, "taken": {broker.StateDead, RefusedID},
+		} {
+			j := find(t, w.from, outbox, id)
+			if j == nil || j.State != want.State || want.State == broker.StateDead && j.Errors.Last().Code != string(want.Refusal) {
+				t.Errorf("%s is %+v at the source, want it %v %s", id, j, want.State, want.Refusal)
+			}
+		}
+		if find(t, w.to, mail, "unsent") != nil || find(t, w.to, mail, "plain") == nil {
+			t.Error("the target has a blob's job that it did not have before, or lacks the job beside it")
 		}
 	})
 }

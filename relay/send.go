@@ -55,6 +55,7 @@ func sizeOf(j *broker.Job) int {
 func (t *term) offer(items []item) (kept []item, why error) {
 	req := broker.EnqueueRequest{Jobs: make([]broker.NewJob, 0, len(items))}
 	sent := make([]item, 0, len(items))
+	var again []item // jobs that may have been sent before
 	for _, it := range items {
 		_, cancelled := t.cancels.Load(it.job.ID)
 		err := it.job.Copyable()
@@ -65,8 +66,10 @@ func (t *term) offer(items []item) (kept []item, why error) {
 			t.decide(it.job, broker.Snooze(sleep.Jitter(newerPause, 0.5), t.failure(it.job, RefusedUnreadable, err)))
 		case err != nil:
 			t.refuse(it.job, broker.ReasonUndecodable, RefusedUnreadable, err)
-		case it.fresh && !t.cfg.SharedBlobs && coding.Claimed(it.job.Headers): // others may have arrived already
+		case t.ownBlob(it.job) && it.fresh:
 			t.refuse(it.job, broker.ReasonSkipRetry, RefusedClaimCheck, errBlob)
+		case t.ownBlob(it.job): // a relay with other settings may have sent it
+			again = append(again, it)
 		default:
 			n := broker.NewJob{Queue: t.cfg.ToQueue, ID: it.job.ID, Body: it.job.Body}
 			n.Body.GivenID = true // so that the target remembers the ID when the job has left
@@ -74,16 +77,15 @@ func (t *term) offer(items []item) (kept []item, why error) {
 		}
 	}
 	if len(sent) == 0 {
-		return nil, nil
+		return t.compare(again)
 	}
 	receipts, err := call(t.alive, t.cfg.To.Enqueue, req)
 	if err != nil {
 		for i := range sent {
 			sent[i].fresh = sent[i].fresh && !broker.MayHaveApplied(err)
 		}
-		return sent, err
+		return append(sent, again...), err
 	}
-	var again []item // jobs whose ID the target has, and that may have been sent before
 	for i, r := range receipts {
 		it := sent[i]
 		switch {
@@ -102,18 +104,22 @@ func (t *term) offer(items []item) (kept []item, why error) {
 			kept, why = append(kept, it), r.Err
 		}
 	}
-	if err := t.compare(again); err != nil {
-		return append(kept, again...), err
+	if unknown, err := t.compare(again); err != nil {
+		return append(kept, unknown...), err
 	}
 	return kept, why
 }
 
-// compare decides jobs whose IDs the target knows. They were relayed before, unless
-// the target has a record that differs. A missing record means that the job there
-// was completed or deleted.
-func (t *term) compare(sent []item) error {
+// ownBlob reports whether the payload of a job is a blob that the target's workers may not have.
+func (t *term) ownBlob(j *broker.Job) bool { return !t.cfg.SharedBlobs && coding.Claimed(j.Headers) }
+
+// compare decides jobs that may have been sent before. They were relayed, unless the
+// target has a record that differs. A missing record means that the job there was
+// completed or deleted, since the target knows the ID. But nobody asked it for the ID of a
+// job whose blob is not shared. It returns the jobs that it could not decide.
+func (t *term) compare(sent []item) (unknown []item, err error) {
 	if len(sent) == 0 {
-		return nil
+		return nil, nil
 	}
 	q := broker.Query{Queue: t.cfg.ToQueue, NoPayload: true, Suppressed: true, Limit: callJobs}
 	for i := range sent {
@@ -123,7 +129,7 @@ func (t *term) compare(sent []item) error {
 	for first := true; first || q.Cursor != ""; first = false {
 		page, err := call(t.alive, t.cfg.To.Find, q)
 		if err != nil {
-			return err
+			return sent, err
 		}
 		for i := range page.Jobs {
 			there[page.Jobs[i].ID] = &page.Jobs[i]
@@ -132,13 +138,16 @@ func (t *term) compare(sent []item) error {
 	}
 	for i := range sent {
 		ours := sent[i].job
-		if theirs := there[ours.ID]; theirs != nil && !ours.Body.Same(&theirs.Body) {
+		switch theirs := there[ours.ID]; {
+		case theirs != nil && !ours.Body.Same(&theirs.Body):
 			t.refuse(ours, broker.ReasonSkipRetry, RefusedID, broker.Duplicate(ours.ID, ours.ID))
-			continue
+		case theirs == nil && t.ownBlob(ours):
+			t.refuse(ours, broker.ReasonSkipRetry, RefusedClaimCheck, errBlob)
+		default:
+			t.decide(ours, broker.Complete(nil))
 		}
-		t.decide(ours, broker.Complete(nil))
 	}
-	return nil
+	return nil, nil
 }
 
 // errBlob refuses a job whose blob CollectBlobs could delete before the job runs.

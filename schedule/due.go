@@ -18,19 +18,12 @@ func (r *record) plan(id string) (*plan, error) {
 	return &plan{timing, r.Start, r.End, r.offset(id), r.Misfire}, nil
 }
 
-// from returns the time after which ticks are to be decided. A time far ahead of now was stored while the
-// store's clock was ahead. It does not count, or the schedule would be silent until then. Ticks that it has
-// run already are duplicates by their IDs. Small steps of the clock change nothing.
-func (r *record) from(through, now time.Time) time.Time {
-	if r.Since.After(through) && !isAhead(r.Since, now) {
-		through = r.Since
-	}
-	if isAhead(through, now) {
-		return when(now)
-	}
-	return through
-}
+// from returns the time after which ticks are to be decided.
+func (r *record) from(through time.Time) time.Time { return later(through, r.Since) }
 
+// isAhead reports whether a stored time is far ahead of now: the store's clock was ahead when it was stored,
+// or is behind now. Nothing here can tell which, so only a repair lowers such a time. Small steps of the clock
+// change nothing.
 func isAhead(t, now time.Time) bool { return t.Sub(now) > Grace }
 
 // after returns the first tick after t.

@@ -12,8 +12,9 @@ import (
 
 // Examine finds schedules that do not tick as they should. `jobsctl doctor` shows
 // its findings beside those of the store. With fix, Examine repairs what it can;
-// it reports every finding either way. An error comes with a zero finding and
-// ends the examination.
+// it reports every finding either way. Use fix only while the store's clock is right:
+// the repair of a schedule that sleeps for too long while the clock is behind makes
+// it run ticks again. An error comes with a zero finding and ends the examination.
 func (s *Schedules) Examine(ctx context.Context, fix bool) iter.Seq2[broker.Finding, error] {
 	return func(yield func(broker.Finding, error) bool) {
 		all, err := s.List(ctx)
@@ -54,7 +55,7 @@ func finding(info *Info) (f broker.Finding, wrong bool) {
 		f.FindingKind = kinds.Of("schedule-late")
 		f.What = fmt.Sprintf("its tick of %s is not enqueued", info.Due.Format(time.RFC3339))
 		if info.Due.After(info.Now) {
-			f.What = fmt.Sprintf("it sleeps past its tick of %s: the store's clock was ahead, or somebody put it off",
+			f.What = fmt.Sprintf("it sleeps past its tick of %s: the store's clock was ahead or is behind, or somebody put it off",
 				info.Due.Format(time.RFC3339))
 		}
 		if info.Error != "" {
@@ -65,7 +66,7 @@ func finding(info *Info) (f broker.Finding, wrong bool) {
 }
 
 // repair revives a schedule whose job is dead, and wakes one that sleeps past
-// its tick.
+// its tick. It takes the store's clock for right.
 func (s *Schedules) repair(ctx context.Context, id string) (fixed bool, left string, err error) {
 	job, err := s.job(ctx, id)
 	if errors.Is(err, broker.ErrNotFound) {
@@ -83,13 +84,44 @@ func (s *Schedules) repair(ctx context.Context, id string) (fixed bool, left str
 		err = s.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job)
 	case stopped(job) != "":
 		return false, stopped(job), nil
-	case (job.State == broker.StateRetry || job.State == broker.StateScheduled) && job.RunAt.Sub(now) > Grace:
-		err = s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
 	default:
-		return false, "it is due or about to be, and a server has to run it", nil
+		var lowered bool
+		lowered, err = s.lower(ctx, job, now)
+		switch {
+		case err != nil:
+		case (job.State == broker.StateRetry || job.State == broker.StateScheduled) && job.RunAt.Sub(now) > Grace:
+			err = s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
+		case !lowered:
+			return false, "it is due or about to be, and a server has to run it", nil
+		}
 	}
 	if err != nil && !broker.StoreFailed(err) {
 		return false, err.Error(), nil // another caller was first
 	}
 	return err == nil, "", err
+}
+
+// lower makes a schedule decide its ticks from now on if it would decide none until a time far ahead: that
+// time was stored while the store's clock was ahead. Ticks that it ran until then are duplicates while the
+// queue remembers their IDs.
+func (s *Schedules) lower(ctx context.Context, job *broker.Job, now time.Time) (lowered bool, err error) {
+	r, err := decode(job.Payload)
+	if err != nil {
+		return false, err
+	}
+	// First the definition: a run of the old one would raise the state again.
+	if isAhead(r.Since, now) {
+		r.Since = when(now)
+		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpEdit, Payload: r.encode()}, job); err != nil {
+			return false, err
+		}
+		lowered = true
+	}
+	err = s.change(ctx, job.ID, func(st *state, now time.Time) error {
+		if isAhead(st.Through, now) {
+			st.Through, lowered = when(now), true
+		}
+		return nil
+	})
+	return lowered, err
 }

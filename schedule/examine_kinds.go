@@ -13,8 +13,9 @@ var findings = []broker.FindingKind{
 		Repair: "a dead job is revived; the misfire policy decides what happens to missed ticks",
 		Advice: "finish or undo the move that holds it; if it has ended, start a server that defines it, or put it again"},
 	{Code: "schedule-late",
-		Means:  "a tick was due more than two minutes ago and its job is not enqueued, or the schedule sleeps past its next tick",
-		Repair: "a schedule that sleeps past its tick is woken",
+		Means: "a tick was due more than two minutes ago and its job is not enqueued, or the schedule sleeps past its next tick",
+		Repair: "a schedule that sleeps past its tick is woken, and decides its ticks from now on: repair only while the store's clock " +
+			"is right",
 		Advice: "start a server that runs schedules, and see that the queue @schedules is not paused; otherwise look at the log of " +
 			"the server"},
 	{Code: "schedule-unreadable",

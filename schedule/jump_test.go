@@ -112,3 +112,44 @@ func TestSchedule_ASmallStepBackOfTheClock(t *testing.T) {
 		}
 	})
 }
+
+// While the clock is ten hours behind, a schedule that wakes must not forget which ticks it has run.
+func TestSchedule_AClockThatIsBehind(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ahead := w.jumping()
+		w.serve(w.store, jobs.Config{PollInterval: time.Second}, ExtensionConfig{})
+		w.put("run", Every(3*time.Hour))
+		w.put("edited", Every(3*time.Hour))
+		pass(12 * time.Hour)
+		ahead.Store(int64(-10 * time.Hour))
+		if _, err := w.schedules.RunNow(w.Context(), "run"); err != nil {
+			t.Fatal(err)
+		}
+		w.put("edited", Every(3*time.Hour), WithOverlap(OverlapSkip))
+		pass(2 * time.Hour)
+		if info := w.info("run"); info.Status != StatusLate || !info.Next.Equal(info.Now.Truncate(3*time.Hour).Add(3*time.Hour)) {
+			t.Errorf("while the clock is behind, it is %s, and its next tick %v", info.Status, info.Next)
+		}
+		ahead.Store(0)
+		for _, id := range []string{"run", "edited"} {
+			if err := w.schedules.wake(w.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(2 * time.Hour)
+		if left, _ := w.examine(false); len(left) > 0 {
+			t.Errorf("when the clock is right again, Examine finds %v", left)
+		}
+		if c, want := w.info("run").Counts, (Counts{Enqueued: 6}); c != want { // five ticks and the run by hand
+			t.Errorf("the counts are %+v, want %+v", c, want)
+		}
+		if c, want := w.info("edited").Counts, (Counts{Enqueued: 5}); c != want {
+			t.Errorf("the counts of the schedule that was edited are %+v, want %+v", c, want)
+		}
+		for id, n := range w.ran {
+			if n != 1 {
+				t.Errorf("%s ran %d times", id, n)
+			}
+		}
+	})
+}

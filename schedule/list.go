@@ -177,7 +177,12 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 	if st.Last != nil {
 		info.Last, info.LastJob, info.LastQueue = st.Last.At, st.Last.ID, st.Last.Queue
 	}
-	if next, ok := p.after(r.from(st.Through, now)); ok {
+	from := r.from(st.Through)
+	ahead := isAhead(from, now)
+	if ahead {
+		from = when(now)
+	}
+	if next, ok := p.after(from); ok {
 		following, _ := p.after(next)
 		info.Next = p.dueAt(next, following)
 	}
@@ -186,7 +191,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Due = st.Pending[0].At
 	}
 	if info.Status != StatusStopped {
-		info.Status = info.status(&st, job.RunAt)
+		info.Status = info.status(&st, ahead, job.RunAt)
 	}
 	return info, nil
 }

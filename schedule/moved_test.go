@@ -107,3 +107,33 @@ func TestSchedule_TheNextServerFindsAMovedJob(t *testing.T) {
 		}
 	})
 }
+
+// A server dies just after it enqueued a tick under another ID. The job ends and leaves no record.
+func TestSchedule_TheNextServerCountsARenamedJobThatHasEnded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(10*time.Minute))
+		w.client.Middleware = []jobs.EnqueueMiddleware{renamed}
+		dying := mortal.New(w.store, counts)
+		dying.Lost = true
+		cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
+		w.serve(dying, cfg, ExtensionConfig{})
+		worker, err := jobs.NewServer(w.store, jobs.Config{})
+		if err == nil {
+			err = worker.Start(w.Context(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.down(worker)
+		pass(9*time.Minute + 50*time.Second)
+		for dying.After.Store(dying.Calls.Load() + 4); !dying.Dead(); { // its calls: Ping, take, keep, Enqueue
+			time.Sleep(100 * time.Millisecond)
+		}
+		pass(time.Second)
+		w.serve(w.store, cfg, ExtensionConfig{})
+		pass(time.Minute)
+		if info := w.info("s"); info.Counts != (Counts{Enqueued: 1}) || info.LastJob != "acme/s@2000-01-01T00:10:00Z" {
+			t.Errorf("the last job is %s, and the counts are %+v; want one enqueued under its other ID", info.LastJob, info.Counts)
+		}
+	})
+}

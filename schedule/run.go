@@ -112,8 +112,7 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
 	changed bool, next time.Time, err error,
 ) {
-	from := r.from(st.Through, now)
-	d := p.dueBetween(from, now)
+	d := p.dueBetween(r.from(st.Through), now)
 	for _, at := range st.Runs {
 		st.Pending = append(st.Pending, tick{At: at, Manual: true})
 	}
@@ -208,7 +207,7 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 		stored := err == nil
 		if errors.Is(err, broker.ErrDuplicate) {
 			var unknown error
-			if stored, unknown = x.isOf(ctx, id, k, j); unknown != nil {
+			if stored, unknown = x.isOf(ctx, id, r, k, j); unknown != nil {
 				err = unknown
 			}
 		}
@@ -235,13 +234,16 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 
 // isOf reports whether the job that made a tick's job a duplicate is of that tick: then a run that was
 // cut off has stored it.
-func (x *runner) isOf(ctx context.Context, id string, k tick, j *lastJob) (bool, error) {
+func (x *runner) isOf(ctx context.Context, id string, r *record, k tick, j *lastJob) (bool, error) {
 	if j.ID == k.jobID(id) || j.ID == "" {
 		return j.ID != "", nil
 	}
 	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
-	if err != nil || len(page.Jobs) == 0 {
+	switch {
+	case err != nil:
 		return false, err
+	case len(page.Jobs) == 0: // the holder of a unique key, or the tick's job under another ID, which has ended
+		return r.Job.Unique.Key == "", nil
 	}
 	h := page.Jobs[0].Headers
 	return h[HeaderSchedule] == id && h[HeaderTick] == k.header(), nil

@@ -29,11 +29,11 @@ func Statuses() []Status {
 // death, or a queue that is full for a moment, causes a shorter delay.
 const Grace = 2 * time.Minute
 
-// status returns the status of a schedule that is not stopped. Its own job is due at runAt, which is zero
-// if the job is due already.
-func (info *Info) status(st *state, runAt time.Time) Status {
-	// No schedule sleeps for so long. The store's clock was ahead, or somebody put the job off.
-	oversleeps := isAhead(st.Through, info.Now) || runAt.Sub(info.Now) > maxNap+Grace
+// status returns the status of a schedule that is not stopped. ahead says that it decides no ticks until a
+// time far ahead. Its own job is due at runAt, which is zero if the job is due already.
+func (info *Info) status(st *state, ahead bool, runAt time.Time) Status {
+	// No schedule sleeps for so long. The store's clock was ahead or is behind, or somebody put the job off.
+	oversleeps := ahead || runAt.Sub(info.Now) > maxNap+Grace
 	switch {
 	case st.Paused != nil:
 		return StatusPaused

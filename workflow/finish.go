@@ -225,7 +225,10 @@ func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 	case err == nil:
 		err = x.removeWhole(ctx, w, false)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, broker.ErrMalformed): // no repetition can remove it: an operator sees a dead job
+		return fmt.Errorf("%w: the workflow %s cannot be removed: %w", jobs.SkipRetry, l.ID, err)
+	case err != nil:
 		if ctx.Err() == nil {
 			x.log.Warn("jobs: a workflow could not be removed and is tried again", "workflow", l.ID, "error", err)
 		}

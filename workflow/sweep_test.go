@@ -3,6 +3,8 @@ package workflow
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,4 +128,42 @@ func TestSweep_OfAWorkflowThatIsHardlyKept(t *testing.T) {
 		w.once("a", "b")
 		w.nothing("a minute later")
 	})
+}
+
+// A record that is malformed stays so. The sweep ends dead, where an operator sees it once.
+func TestSweep_OfAWorkflowThatCannotBeRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		payload string
+		want    broker.State
+	}{
+		"malformed": {"{", broker.StateDead}, "of a newer form": {`{"v":1000}`, broker.StateRetry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				var broken atomic.Bool
+				w.serve(broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+					err := next(ctx)
+					if page, ok := c.Reply.(*broker.Page); ok && broken.Load() {
+						for i := range page.Jobs {
+							if page.Jobs[i].ID == "w" {
+								page.Jobs[i].Payload = []byte(test.payload)
+							}
+						}
+					}
+					return err
+				}), jobs.Config{})
+				w.run(brief(node("a")), StateCompleted)
+				broken.Store(true)
+				pass(2 * time.Hour)
+				page, err := w.store.Find(w.Context(), broker.Query{Queue: Queue, State: test.want, Type: typeSweep})
+				if err != nil || len(page.Jobs) != 1 {
+					w.Fatalf("there are %d %s sweeps, %v; want one", len(page.Jobs), test.want, err)
+				}
+				text := page.Jobs[0].Errors.Last().Message
+				if test.want == broker.StateDead && !strings.Contains(text, "the workflow w cannot be removed") {
+					w.Errorf("its error is %q", text)
+				}
+			})
+		})
+	}
 }

@@ -28,7 +28,8 @@ type CollectedBlobs struct {
 }
 
 const (
-	collectBatch   = 500
+	collectBatch   = 500             // jobs about which one call asks
+	collectLost    = 5000            // jobs for which all queues are searched at once
 	collectTimeout = 5 * time.Second // for one call
 )
 
@@ -57,7 +58,7 @@ const (
 //
 // An error ends the collection; the result counts the blobs deleted before it.
 // Call CollectBlobs again to continue. It asks a broker about at most 500 jobs at
-// once, first in their queue and then in all queues.
+// once, first in their queue and then in all queues that have jobs.
 func CollectBlobs(ctx context.Context, blobs Blobs, grace time.Duration, brokers ...JobFinder) (CollectedBlobs, error) {
 	switch {
 	case grace < 0:
@@ -140,7 +141,7 @@ func (c *collector) check(ctx context.Context, queue string) error {
 		}
 	}
 	for id, of := range keys {
-		if c.lost[id] = append(c.lost[id], of...); len(c.lost) == collectBatch {
+		if c.lost[id] = append(c.lost[id], of...); len(c.lost) == collectLost {
 			if err := c.deleteLost(ctx); err != nil {
 				return err
 			}
@@ -152,28 +153,21 @@ func (c *collector) check(ctx context.Context, queue string) error {
 // deleteLost deletes the blobs whose jobs are not in their queues, unless they are in
 // another queue.
 func (c *collector) deleteLost(ctx context.Context) error {
-	type place struct {
-		jobs  JobFinder
-		queue string
-	}
-	var places []place
-	for _, jobs := range c.brokers {
-		reply, err := describe(ctx, jobs)
+	// The way back finds a job that was moved meanwhile: from a later place to an earlier one, or to a
+	// queue that had no job before.
+	for _, back := range []bool{false, true} {
+		places, err := c.places(ctx)
 		if err != nil {
 			return err
 		}
-		for _, q := range reply.Queues {
-			places = append(places, place{jobs, q.Name})
+		if back {
+			slices.Reverse(places)
 		}
-	}
-	// The way back finds a job that was moved from a later place to an earlier one meanwhile.
-	for range 2 {
 		for _, p := range places {
 			if err := c.lost.spare(ctx, p.jobs, p.queue); err != nil {
 				return err
 			}
 		}
-		slices.Reverse(places)
 	}
 	for id, of := range c.lost {
 		for _, key := range of {
@@ -187,21 +181,45 @@ func (c *collector) deleteLost(ctx context.Context) error {
 	return nil
 }
 
+// place is a queue of a broker.
+type place struct {
+	jobs  JobFinder
+	queue string
+}
+
+// places returns the queues that have jobs.
+func (c *collector) places(ctx context.Context) (places []place, err error) {
+	for _, jobs := range c.brokers {
+		reply, err := describe(ctx, jobs)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range reply.Queues {
+			for _, n := range q.Counts {
+				if n > 0 {
+					places = append(places, place{jobs, q.Name})
+					break
+				}
+			}
+		}
+	}
+	return places, nil
+}
+
 // spare removes the jobs that are in a queue.
 func (o owners) spare(ctx context.Context, jobs JobFinder, queue string) error {
-	if len(o) == 0 {
-		return nil
-	}
-	q := broker.Query{Queue: queue, IDs: slices.Sorted(maps.Keys(o)), Suppressed: true, NoPayload: true, Limit: len(o)}
-	for first := true; first || q.Cursor != ""; first = false {
-		page, err := find(ctx, jobs, q)
-		if err != nil {
-			return err
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(o)), collectBatch) {
+		q := broker.Query{Queue: queue, IDs: ids, Suppressed: true, NoPayload: true, Limit: len(ids)}
+		for first := true; first || q.Cursor != ""; first = false {
+			page, err := find(ctx, jobs, q)
+			if err != nil {
+				return err
+			}
+			for i := range page.Jobs {
+				delete(o, page.Jobs[i].ID)
+			}
+			q.Cursor = page.Cursor
 		}
-		for i := range page.Jobs {
-			delete(o, page.Jobs[i].ID)
-		}
-		q.Cursor = page.Cursor
 	}
 	return nil
 }

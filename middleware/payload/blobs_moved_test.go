@@ -3,6 +3,7 @@ package payload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -75,5 +76,70 @@ func TestBlobsCollect_AJobThatIsMovedMeanwhileIsFound(t *testing.T) {
 		if err != nil || got.Deleted != 0 || len(blobs.ages) != 1 {
 			t.Errorf("moved along %q: collected %+v, error %v; want the blob to stay", way, got, err)
 		}
+	}
+}
+
+// A job goes to a queue that had no jobs before, and leaves no record in its own.
+func TestBlobsCollect_AJobThatIsMovedToANewQueueIsFound(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"a", "b", "zz"} {
+		b := withJobs(t)
+		for _, queue := range []string{"b", "q"} { // q is known, and b has no jobs any more
+			putJob(t, b, queue, "other")
+		}
+		drop(t, b, "b", "other")
+		putJob(t, b, "z", "moves")
+		moved := false
+		finder := broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if q, ok := c.Request.(*broker.Query); ok && q.Queue == "z" && !moved {
+				moved = true
+				putJob(t, b, to, "moves")
+				drop(t, b, "z", "moves")
+			}
+			return next(ctx)
+		})
+		blobs := &agedBlobs{ages: map[string]time.Duration{"q/moves/x": time.Hour}}
+		got, err := CollectBlobs(t.Context(), blobs, time.Hour, finder)
+		if err != nil || got.Deleted != 0 || len(blobs.ages) != 1 || !moved {
+			t.Errorf("moved to %s (%v): collected %+v, error %v; want the blob to stay", to, moved, got, err)
+		}
+	}
+}
+
+// drop deletes a job.
+func drop(t *testing.T, b broker.Broker, queue, id string) {
+	t.Helper()
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete,
+		Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
+	if err != nil || results[0].Err != nil {
+		t.Fatal(err, results)
+	}
+}
+
+// Queues without jobs cost no calls.
+func TestBlobsCollect_ManyQueuesAndBlobs(t *testing.T) {
+	t.Parallel()
+	b := withJobs(t, "lives")
+	for i := range 50 {
+		queue := fmt.Sprint("empty-", i)
+		putJob(t, b, queue, "gone")
+		drop(t, b, queue, "gone")
+	}
+	calls := make(map[string]int)
+	finder := broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		calls[c.Method]++
+		return next(ctx)
+	})
+	blobs := &agedBlobs{ages: make(map[string]time.Duration)}
+	for i := range 6 * collectBatch {
+		blobs.ages[blobKey("q", fmt.Sprint("gone-", i), "x")] = time.Hour
+	}
+	got, err := CollectBlobs(t.Context(), blobs, time.Hour, finder)
+	if err != nil || got.Deleted != 6*collectBatch {
+		t.Errorf("collected %+v, error %v", got, err)
+	}
+	// In the queue of the blobs, there and back; and whether it is known.
+	if calls["Find"] != 3*6 || calls["Queues"] != 3 {
+		t.Errorf("it made the calls %v, want 18 of Find and 3 of Queues", calls)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed81422ce9/jobs"
@@ -38,9 +39,11 @@ const (
 // Encrypt is the codec that encrypts payloads with AES-256-GCM. Access to the
 // store, its backups or the operator's tools does not suffice to read or forge
 // them. A payload is bound to what says how to read it: the task's type and type
-// version, and the headers of the codecs before Encrypt in the list. So it cannot be
-// used for a task of another type, or be read in another way. Encrypt does not prevent
-// anybody from copying a whole job and storing it a second time.
+// version, the header of Compress, and the headers of the codecs before Encrypt (see
+// Codec). So it cannot be used for a task of another type, or be read in another way. The
+// payload says which headers those are, so handlers read what other producers, with other
+// codecs before Encrypt, have encrypted. Encrypt does not prevent anybody from copying a
+// whole job and storing it a second time.
 //
 // Only payloads are encrypted. Types, headers, results, error messages and the
 // keys that the application chooses (of tenants, idempotency and uniqueness)
@@ -50,7 +53,7 @@ const (
 // of the payload shows too.
 //
 // An encrypted job has the ID of its key in the header jobs-encryption, and a
-// payload of 40 bytes more. A job whose payload was tampered with is dead
+// payload of 41 bytes more, and the names of headers other than that of Compress. A job whose payload was tampered with is dead
 // (ErrTampered). If the keyring lacks the key (ErrUnknownKey), the job is snoozed
 // without a charge, for 5 seconds at first and up to 10 minutes, until a worker
 // has the key.
@@ -61,22 +64,22 @@ func Encrypt(cfg EncryptConfig) Codec {
 	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
 		field.Refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
 	}
-	return &encryption{EncryptConfig: cfg}
+	return &encryption{cfg}
 }
 
-type encryption struct {
-	EncryptConfig
-	inner []string // headers of the codecs before this one
-}
+type encryption struct{ EncryptConfig }
 
-func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error {
+func (e *encryption) EncodePayload(ctx context.Context, job *broker.NewJob) error {
 	keys := e.Keys.keys.Load()
 	plain := job.Body.Payload
-	nonce := make([]byte, sealerNonceSize, sealerNonceSize+len(plain)+16)
+	names := slices.DeleteFunc(slices.Clone(headersBefore(ctx)), func(name string) bool { return name == compressionHeader })
+	list := appendNames(make([]byte, 0, 64), names)
+	sealed := make([]byte, len(list)+sealerNonceSize, len(list)+sealerNonceSize+len(plain)+16)
+	nonce := sealed[copy(sealed, list):]
 	if _, err := rand.Read(nonce); err != nil {
 		return fmt.Errorf("the payload was not encrypted: %w", err)
 	}
-	job.Body.Payload = keys.ciphers[keys.current].seal(nonce, nonce, plain, e.boundTo(keys.current, &job.Body))
+	job.Body.Payload = keys.ciphers[keys.current].seal(sealed, nonce, plain, boundTo(keys.current, names, &job.Body))
 	sign(job, encryptionHeader, keys.current)
 	return e.hideUniqueKey(keys, &job.Body.Unique)
 }
@@ -111,27 +114,59 @@ func (e *encryption) DecodePayload(_ context.Context, job *jobs.Job) ([]byte, er
 	if sealer == nil {
 		return nil, putOff(job, fmt.Errorf("%w: id %.64q", ErrUnknownKey, id))
 	}
-	stored := job.Payload()
-	if len(stored) < sealerNonceSize {
+	names, stored, ok := cutNames(job.Payload())
+	if !ok || len(stored) < sealerNonceSize {
 		return nil, dead(ErrTampered, "it is too short")
 	}
-	plain, err := sealer.open(stored[:sealerNonceSize], stored[sealerNonceSize:], e.boundTo(id, &job.Record().Body))
+	plain, err := sealer.open(stored[:sealerNonceSize], stored[sealerNonceSize:], boundTo(id, names, &job.Record().Body))
 	if err != nil {
 		return nil, dead(ErrTampered, "it does not open under key %.64q for type %q", id, job.Type())
 	}
 	return plain, nil
 }
 
+// An encrypted payload begins with the names of the headers to which it is bound, so that
+// decoding binds what encoding did: a producer may not have each codec of the handlers.
+// The header of Compress is not among them, since each payload is bound to it.
+
+func appendNames(b []byte, names []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(names)))
+	for _, name := range names {
+		b = appendText(b, name)
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// cutNames undoes appendNames and returns the rest.
+func cutNames(b []byte) (names []string, rest []byte, ok bool) {
+	number := func() (n uint64) {
+		n, size := binary.Uvarint(b)
+		ok = size > 0 && n <= uint64(len(b)-size)
+		b = b[max(size, 0):]
+		return n
+	}
+	for left := number(); ok && left > 0; left-- {
+		if n := number(); ok {
+			names, b = append(names, string(b[:n])), b[n:]
+		}
+	}
+	return names, b, ok
+}
+
 // boundTo returns the additional data with which a payload is sealed: what says how to
-// read it. Headers that the job does not have are left out, so that handlers can have a
-// codec that producers do not have yet.
-func (e *encryption) boundTo(key string, body *broker.Body) []byte {
-	text := func(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-	b := text(text([]byte("jobs payload 2\n"), key), body.Type)
-	b = binary.AppendVarint(b, int64(body.TypeVersion))
-	for _, name := range e.inner {
-		if value, ok := body.Headers[name]; ok {
-			b = text(text(b, name), value)
+// read it.
+func boundTo(key string, names []string, body *broker.Body) []byte {
+	b := appendText(appendText([]byte("jobs payload 3\n"), key), body.Type)
+	b = appendNames(binary.AppendVarint(b, int64(body.TypeVersion)), names)
+	for _, name := range append([]string{compressionHeader}, names...) {
+		value, ok := body.Headers[name]
+		if b = append(b, 0); ok {
+			b[len(b)-1] = 1
+			b = appendText(b, value)
 		}
 	}
 	return b

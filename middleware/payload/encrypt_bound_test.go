@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
@@ -40,9 +41,19 @@ func turned(p []byte) []byte {
 // stored returns the body with which codecs store a payload.
 func stored(t *testing.T, payload []byte, codecs ...Codec) broker.Body {
 	t.Helper()
+	return storedBy(t, payload, EncodePayloads(codecs...))
+}
+
+// storedBy returns the body with which middleware stores a payload.
+func storedBy(t *testing.T, payload []byte, chain ...jobs.EnqueueMiddleware) broker.Body {
+	t.Helper()
 	o := new(jobs.Outgoing)
 	o.Queue, o.ID, o.Body = "q", "1", broker.Body{Type: "report", TypeVersion: 2, Payload: payload, Headers: map[string]string{"trace": "1"}}
-	EncodePayloads(codecs...)(func(context.Context, []*jobs.Outgoing) {})(t.Context(), []*jobs.Outgoing{o})
+	enqueue := func(context.Context, []*jobs.Outgoing) {}
+	for _, m := range slices.Backward(chain) {
+		enqueue = m(enqueue)
+	}
+	enqueue(t.Context(), []*jobs.Outgoing{o})
 	if o.Err != nil {
 		t.Fatal(o.Err)
 	}
@@ -50,11 +61,20 @@ func stored(t *testing.T, payload []byte, codecs ...Codec) broker.Body {
 }
 
 // read returns what a handler behind codecs sees.
-func read(t *testing.T, body broker.Body, codecs ...Codec) (payload []byte, err error) {
-	err = DecodePayloads(codecs...)(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+func read(t *testing.T, body broker.Body, codecs ...Codec) ([]byte, error) {
+	return readBy(t, body, DecodePayloads(codecs...))
+}
+
+// readBy returns what a handler behind middleware sees, the outermost first.
+func readBy(t *testing.T, body broker.Body, chain ...jobs.Middleware) (payload []byte, err error) {
+	handler := jobs.Handler(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 		payload = job.Payload()
 		return nil
-	})).ProcessJob(t.Context(), jobs.NewJob(&broker.Job{Queue: "q", ID: "1", Body: body}))
+	}))
+	for _, m := range slices.Backward(chain) {
+		handler = m(handler)
+	}
+	err = handler.ProcessJob(t.Context(), jobs.NewJob(&broker.Job{Queue: "q", ID: "1", Body: body}))
 	return payload, err
 }
 
@@ -101,5 +121,71 @@ func TestEncrypt_ReadsWhatWasStoredBeforeAnotherCodecCame(t *testing.T) {
 	body.Headers[compressionHeader] = "zstd"
 	if got, err := read(t, body, codecs...); !errors.Is(err, ErrTampered) {
 		t.Errorf("with a header that was not there it was read as %q, %v", got, err)
+	}
+}
+
+// wrapped is a decorator: of the methods of its codec it has only those of Codec.
+type wrapped struct{ Codec }
+
+// Producers and handlers can have their codecs in other lists, or one of them an older codec.
+func TestEncrypt_TheHeadersThatThePayloadNamesAreBound(t *testing.T) {
+	t.Parallel()
+	plain := bytes.Repeat([]byte("ab"), 1000)
+	compress, encrypt := Compress(CompressConfig{}), Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")})
+	all := []Codec{reversed{}, compress, encrypt}
+	enqueue, decode := EncodePayloads, DecodePayloads
+	type producer = []jobs.EnqueueMiddleware
+	type handler = []jobs.Middleware
+	for name, test := range map[string]struct {
+		producer
+		handler
+		unbound bool // the header of reversed
+	}{
+		"one list":                  {producer{enqueue(all...)}, handler{decode(all...)}, false},
+		"two lists of the producer": {producer{enqueue(reversed{}, compress), enqueue(encrypt)}, handler{decode(all...)}, false},
+		"two lists of the handler":  {producer{enqueue(all...)}, handler{decode(encrypt), decode(reversed{}, compress)}, false},
+		"decorators":                {producer{enqueue(reversed{}, wrapped{compress}, wrapped{encrypt})}, handler{decode(all...)}, false},
+		"decorators of the handler": {producer{enqueue(all...)}, handler{decode(reversed{}, wrapped{compress}, wrapped{encrypt})}, false},
+		"a producer without Header": {producer{enqueue(wrapped{reversed{}}, compress, encrypt)}, handler{decode(all...)}, true},
+		"a handler without Header":  {producer{enqueue(all...)}, handler{decode(wrapped{reversed{}}, compress, encrypt)}, false},
+	} {
+		body := storedBy(t, plain, test.producer...)
+		if got, err := readBy(t, body, test.handler...); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%s: it was read as %d bytes, %v", name, len(got), err)
+		}
+		for _, header := range []string{compressionHeader, "app-reversed"} {
+			other := body
+			other.Headers = maps.Clone(body.Headers)
+			delete(other.Headers, header)
+			_, err := readBy(t, other, test.handler...)
+			if tampered := errors.Is(err, ErrTampered); tampered == (test.unbound && header == "app-reversed") {
+				t.Errorf("%s: without %s it was read: %v", name, header, err)
+			}
+		}
+	}
+}
+
+// Whoever can write to the store must not choose which headers are bound.
+func TestEncrypt_TheNamesOfBoundHeadersAreBound(t *testing.T) {
+	t.Parallel()
+	codecs := []Codec{reversed{}, Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")})}
+	body := stored(t, []byte("plain"), codecs...)
+	names, rest, ok := cutNames(body.Payload)
+	if !ok || !slices.Equal(names, []string{"app-reversed"}) {
+		t.Fatalf("the payload names %q, %v", names, ok)
+	}
+	delete(body.Headers, "app-reversed")
+	for name, payload := range map[string][]byte{
+		"no names":        append(appendNames(nil, nil), rest...),
+		"another name":    append(appendNames(nil, []string{"app-other"}), rest...),
+		"too many names":  append([]byte{200}, rest...),
+		"a name too long": append([]byte{1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, rest...),
+		"nothing":         nil,
+		"only names":      appendNames(nil, names),
+	} {
+		body.Payload = payload
+		if got, err := read(t, body, codecs...); !errors.Is(err, ErrTampered) {
+			t.Errorf("with %s it was read as %q, %v", name, got, err)
+		}
 	}
 }

@@ -67,8 +67,8 @@ func TestEncrypt_AnEncryptedPayloadShowsNothing(t *testing.T) {
 	if bytes.Contains(first.Payload, []byte("4111")) || bytes.Equal(first.Payload, second.Payload) {
 		t.Errorf("the same payload was stored as %x and as %x", first.Payload, second.Payload)
 	}
-	if len(first.Payload) != len(plain)+40 || first.Headers[encryptionHeader] != "k1" {
-		t.Errorf("%d bytes became %d under key %q, want 40 more under k1", len(plain), len(first.Payload), first.Headers[encryptionHeader])
+	if len(first.Payload) != len(plain)+41 || first.Headers[encryptionHeader] != "k1" {
+		t.Errorf("%d bytes became %d under key %q, want 41 more under k1", len(plain), len(first.Payload), first.Headers[encryptionHeader])
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // logged.
 //
 // If a codec has a method Header() string, which returns the name of its header, then
-// Encrypt after it in the list authenticates that header.
+// Encrypt after it authenticates that header. A codec that wraps such a codec needs the
+// method too.
 type Codec interface {
 	// EncodePayload may replace job.Body.Payload, but must not change its bytes.
 	// It must set its own header if it has encoded the payload, and remove that header if not, since a
@@ -55,19 +56,32 @@ var (
 // key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
 func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
-	codecs = inOrder(codecs)
+	codecs = slices.Clone(codecs)
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
-			for _, o := range batch {
-				for _, codec := range codecs {
+			for _, codec := range codecs {
+				for _, o := range batch {
 					if o.Err == nil {
 						o.Err = codec.EncodePayload(ctx, &o.NewJob)
 					}
+				}
+				if c, ok := codec.(interface{ Header() string }); ok {
+					ctx = context.WithValue(ctx, headersKey{}, append(slices.Clip(headersBefore(ctx)), c.Header()))
 				}
 			}
 			next(ctx, batch)
 		}
 	}
+}
+
+// headersKey is the key of a context's headersBefore.
+type headersKey struct{}
+
+// headersBefore returns the headers of the codecs that were applied already, also by another
+// EncodePayloads. A context passes them, so that Encrypt learns of them inside of a codec that wraps it.
+func headersBefore(ctx context.Context) []string {
+	names, _ := ctx.Value(headersKey{}).([]string)
+	return names
 }
 
 // DecodePayloads is the middleware that undoes EncodePayloads; give it the same
@@ -77,7 +91,7 @@ func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 // unchanged, unless the codec's documentation says otherwise. Use DecodePayloads
 // once in the chain of a handler.
 func DecodePayloads(codecs ...Codec) jobs.Middleware {
-	codecs = inOrder(codecs)
+	codecs = slices.Clone(codecs)
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			for i := len(codecs) - 1; i >= 0; i-- {
@@ -90,22 +104,6 @@ func DecodePayloads(codecs ...Codec) jobs.Middleware {
 			return next.ProcessJob(ctx, job)
 		})
 	}
-}
-
-// inOrder tells Encrypt which headers belong to the codecs before it: they say how to
-// read what it encrypts.
-func inOrder(codecs []Codec) []Codec {
-	codecs = slices.Clone(codecs)
-	var headers []string
-	for i, codec := range codecs {
-		if e, ok := codec.(*encryption); ok {
-			codecs[i] = &encryption{EncryptConfig: e.EncryptConfig, inner: slices.Clip(headers)}
-		}
-		if c, ok := codec.(interface{ Header() string }); ok {
-			headers = append(headers, c.Header())
-		}
-	}
-	return codecs
 }
 
 // sign sets the header by which a codec recognizes payloads that it has encoded,

@@ -125,15 +125,15 @@ func (b *Broker) setPlan(ctx context.Context, plan broker.MarkRequest, value []b
 	return err
 }
 
-// amendWait is how long a change of a policy waits for a process that aligns the queue. Callers give a call some
-// seconds, and most of these are for the change itself.
-const amendWait = time.Second
-
 // amend puts a change of a policy into the plan that a process left, so that the next one does
-// not undo the change. Until the lock is dropped no process aligns the queue.
+// not undo the change. Until the lock is dropped no process aligns the queue. If the wait for
+// the lock takes too long, the change is made all the same, since a queue must be paused at once.
 func (b *Broker) amend(ctx context.Context, req *broker.PolicyRequest) (*lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, amendWait)
-	defer cancel()
+	if end, ok := ctx.Deadline(); ok { // half of the time is for the change itself
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
 	if b.routes.former == nil || b.limits.NoMark || len(req.Changes()) == 0 {
 		return nil, nil
 	}

@@ -11,7 +11,8 @@ import (
 // use.
 type ExtensionConfig struct {
 	// Definitions are put when the server starts, as by Put: schedules that were
-	// deleted from the store come back. NewServer refuses invalid definitions.
+	// deleted from the store come back. NewServer refuses invalid definitions. A
+	// schedule that is no longer defined here stays and ticks; Sync or Delete ends it.
 	Definitions []Definition
 	// Concurrency is how many schedules a server runs at once; a run takes about
 	// a millisecond. Zero means 8, the maximum is 1000.

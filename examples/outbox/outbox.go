@@ -11,6 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/relay"
 )
 
@@ -30,7 +31,7 @@ type Shop struct {
 // begin enqueue
 
 // Place stores an order and the jobs of its steps, or nothing of it. The key
-// keeps the steps of one order in sequence on their way to Redis.
+// keeps the steps of one order in sequence, on their way to Redis and there.
 func (s *Shop) Place(ctx context.Context, order string) error {
 	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", order); err != nil {
@@ -53,6 +54,10 @@ func (s *Shop) Place(ctx context.Context, order string) error {
 // Work handles the steps on Redis until ctx ends. The relay runs in the same
 // server. If several servers run it, one of them moves jobs at a time.
 func Work(ctx context.Context, outbox, redis broker.Broker, do func(context.Context, Step) error) error {
+	order := inspect.OrderStop // a step starts when the one before it has succeeded, whichever server ran it
+	if _, err := inspect.New(redis).SetPolicy(ctx, inspect.PolicyRequest{Queue: "orders", Ordered: &order}); err != nil {
+		return err
+	}
 	r, err := relay.New(relay.Config{From: outbox, FromQueue: "orders", To: redis})
 	if err != nil {
 		return err
@@ -60,9 +65,8 @@ func Work(ctx context.Context, outbox, redis broker.Broker, do func(context.Cont
 	mux := jobs.NewServeMux()
 	jobs.Handle(mux, DoStep, func(ctx context.Context, s Step, _ *jobs.Job) error { return do(ctx, s) })
 	server, err := jobs.NewServer(redis, jobs.Config{
-		Queues:      map[string]int{"orders": 1},
-		Concurrency: 1, // one step at a time: more would run steps of one order at once
-		Extensions:  []jobs.Extension{r.Extension()},
+		Queues:     map[string]int{"orders": 1},
+		Extensions: []jobs.Extension{r.Extension()},
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -55,12 +56,17 @@ func TestOutbox_StepsOfPlacedOrdersRunOnRedis(t *testing.T) {
 
 	var mu sync.Mutex
 	var steps []string
+	var failed bool // the first charge fails once
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Work(working, outbox, redis, func(_ context.Context, s Step) error {
 			mu.Lock()
 			defer mu.Unlock()
+			if s.What == "charge" && !failed {
+				failed = true
+				return jobs.RetryAfter(200*time.Millisecond, errors.New("the bank does not answer"))
+			}
 			if steps = append(steps, s.Order+" "+s.What); len(steps) == 6 {
 				stop()
 			}
@@ -79,7 +85,7 @@ func TestOutbox_StepsOfPlacedOrdersRunOnRedis(t *testing.T) {
 		t.Error(err)
 	}
 	// The steps of an order share its key: orders take turns, and the steps of each run in
-	// order.
+	// order, also if one has to be repeated.
 	slices.SortStableFunc(steps, func(a, b string) int { return strings.Compare(a[:len("1001")], b[:len("1001")]) })
 	want := []string{"1001 reserve", "1001 charge", "1001 ship", "1002 reserve", "1002 charge", "1002 ship"}
 	if !slices.Equal(steps, want) {

@@ -307,7 +307,9 @@ func TestServer_AJobWhoseHeadIsNewerIsPutOffWithGrowingDelays(t *testing.T) {
 			if !errors.Is(err, broker.ErrNewerForm) || !head.NewerHead() {
 				t.Fatalf("the head is not newer: %v", err)
 			}
-			add(t, b, DefaultQueue, typ, 1, func(j *broker.NewJob) { j.Restore = &broker.Restored{State: StatePending, CreatedAt: time.Now().Add(-72 * time.Hour), Head: head} })
+			add(t, b, DefaultQueue, typ, 1, func(j *broker.NewJob) {
+				j.Restore = &broker.Restored{State: StatePending, CreatedAt: time.Now().Add(-72 * time.Hour), Head: head}
+			})
 		}
 		serve(t, b, Config{UnknownTypeLimit: time.Hour}, NewServeMux().ProcessJob)
 		pass(50 * time.Minute)

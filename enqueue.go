@@ -75,11 +75,16 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 // is for packages that keep a task and enqueue it later. The defaults and the
 // middleware of a client are not applied, and the job has an ID only with WithID.
 // The job shares the task's payload. The error names the option that is outside its
-// limits. Limits of a store are not checked; broker.NewJob.Check does that.
+// limits. Limits of a store are not checked; broker.NewJob.Check does that. A task
+// with middleware of Definition.EnqueueWith is refused: the job would be enqueued
+// without it.
 func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
 	if t == nil {
 		return job, errNoTask
+	}
+	if t.chain != nil {
+		return job, errChained
 	}
 	var c enqueueConfig
 	c.describe(&job, t, nil, opts)
@@ -87,7 +92,8 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 }
 
 // Draft returns the job that Enqueue would store for the task, the options and the
-// client's defaults; see Task.Draft. The client's middleware is not applied.
+// client's defaults; see Task.Draft. The middleware of the client and of the task's
+// definition is not applied.
 func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
 	if task == nil {
@@ -98,7 +104,11 @@ func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	return job, cmp.Or(config.finish(), config.place(&job))
 }
 
-var errNoTask = broker.Invalid("task", "is nil; make one with NewTask")
+var (
+	errNoTask  = broker.Invalid("task", "is nil; make one with NewTask")
+	errChained = broker.Invalid("middleware", "belongs to the task's definition (EnqueueWith), and would not run when the job is "+
+		"enqueued; use ClientConfig.Middleware of the client that enqueues it, and a definition without EnqueueWith")
+)
 
 // describe fills job from a task and the options, in the order of their precedence.
 func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call []Option) {

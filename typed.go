@@ -49,7 +49,8 @@ func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 // validate, encode or mark them. It runs inside ClientConfig.Middleware, outermost
 // first, for the tasks of this definition alone; see EnqueueMiddleware. A further
 // call adds inner middleware. Nil entries are skipped. The middleware is called once
-// per definition, not once per client. It is not applied to a Draft.
+// per definition, not once per client. Package schedule refuses tasks with such
+// middleware, because it keeps a Draft of a task; use ClientConfig.Middleware.
 func (d Definition[T]) EnqueueWith(chain ...EnqueueMiddleware) Definition[T] {
 	d.enqueue = d.enqueue.with(chain)
 	return d

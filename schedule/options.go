@@ -18,8 +18,8 @@ type Definition struct {
 }
 
 // Define returns a schedule whose ticks enqueue tasks of a typed definition, each
-// with these arguments. If they cannot be encoded, Put and Sync return
-// ErrInvalid.
+// with these arguments. If they cannot be encoded, or the definition has middleware
+// of its own (EnqueueWith), Put and Sync return ErrInvalid.
 func Define[T any](id string, spec Spec, of jobs.Definition[T], args T, opts ...Option) Definition {
 	d := Definition{ID: id, Spec: spec, Options: opts}
 	d.Task, d.err = of.Task(args)

@@ -49,7 +49,7 @@ type DedupConfig struct {
 	Hold time.Duration
 
 	// Wait is about how long a job is snoozed the first time that another one with its
-	// key is running. Each further snooze in a row is 1.5 times as long, up to the longer of
+	// key is running. Each further one before it runs is 1.5 times as long, up to the longer of
 	// 5 minutes and Wait. Jitter changes each by up to a tenth. Zero means 5 seconds.
 	Wait time.Duration
 

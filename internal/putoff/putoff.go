@@ -11,7 +11,7 @@ import (
 )
 
 // Snooze is the error of a handler that snoozes its job. With a cause, the job counts
-// the snoozes in a row that have this cause (broker.PutOff).
+// its snoozes that have this cause (broker.PutOff).
 type Snooze struct {
 	Delay time.Duration
 	Cause string
@@ -20,8 +20,8 @@ type Snooze struct {
 func (e *Snooze) Error() string { return fmt.Sprintf("snoozed for %v", e.Delay) }
 
 // Growing returns an error that snoozes a job for min the first time that it has this cause, and for half as
-// much again each further time in a row, up to max. The delay varies by a tenth, so that waiting jobs do not
-// return together.
+// much again each further time before it runs, up to max. The delay varies by a tenth, so that waiting jobs do
+// not return together.
 func Growing(j *broker.Job, cause string, min, max time.Duration) *Snooze {
 	delay := min
 	for range j.PutOffFor(cause).Times {

@@ -142,7 +142,7 @@ func (m *Metrics) Middleware() jobs.Middleware {
 				s.running.Add(-1)
 				took := time.Since(started)
 				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
-				if !returned || !putOff(ctx, job, err) {
+				if !returned || !stillWaits(ctx, job, err) {
 					m.retried(ctx, s, record, started)
 				}
 				m.messaging.ran(ctx, record.Queue, took, err != nil || !returned)
@@ -154,9 +154,10 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// putOff reports whether a run that returned err was none: inner middleware or the
-// handler put the job off, or the server ended the run.
-func putOff(ctx context.Context, job *jobs.Job, err error) bool {
+// stillWaits reports whether a run that returned err leaves the job waiting for its retry: it was
+// snoozed, by inner middleware or by the handler, or the server ended the run. A job does not
+// store which of its snoozes came after its last failure, so the handler's own cannot count as a run.
+func stillWaits(ctx context.Context, job *jobs.Job, err error) bool {
 	outcome := jobs.EndingOf(ctx, job, err).Outcome
 	return outcome == jobs.EndedSnoozed || outcome == jobs.EndedReleased
 }

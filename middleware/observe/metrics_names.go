@@ -102,7 +102,8 @@ var metricTable = []Metric{
 			"Metrics.Enqueue in the producer. Without it the time counts from the job's acceptance, in jobs_wait_seconds."},
 	{"jobs_retry_wait_seconds", "jobs.retry.wait", "s", Histogram, ofJob, false,
 		"Time from a failure to the start of the run that repeats it, by the store's clock: the backoff, and what came on top of " +
-			"it. Snoozes and releases in between count as waiting, a crash or a redrive ends it. It is reported when that run ends."},
+			"it. Snoozes, also the handler's own, and releases in between count as waiting, a crash or a redrive ends it. " +
+			"It is reported when that run ends."},
 	{"jobs_processing_latency_seconds", "jobs.processing.latency", "s", Histogram, ofJob, false,
 		"Duration of handlers, whatever they returned."},
 	{"jobs_attempts", "jobs.attempts", "{run}", Histogram, ofJob, false,

@@ -10,8 +10,8 @@ import (
 	"github.com/seed81422ce9/jobs"
 )
 
-// A job that fails and is then put off twice has waited once for its retry.
-func TestMetricsValues_ARetryWaitsOnceWhateverPutsItOff(t *testing.T) {
+// A job that fails and then snoozes twice has waited once for its retry.
+func TestMetricsValues_ARetryWaitsOnceWhateverSnoozesIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -91,5 +92,25 @@ func TestRun_ServesAndEnds(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil || resp.StatusCode != 202 {
 		t.Errorf("it answers %d and ends with %v", resp.StatusCode, err)
+	}
+}
+
+// A stop that waited for requests first would take longer than the grace of an orchestrator.
+func TestEnd_RequestsAndJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	draining := make(chan struct{})
+	err := end(func(ctx context.Context) error {
+		select {
+		case <-draining:
+		case <-ctx.Done():
+			t.Error("the drain did not begin while requests were ending")
+		}
+		return nil
+	}, func(context.Context) error {
+		close(draining)
+		return errors.New("a handler is left")
+	})
+	if err == nil || err.Error() != "a handler is left" {
+		t.Errorf("it ends with %v, not with the error of the drain", err)
 	}
 }

@@ -32,8 +32,7 @@ func main() {
 	}
 }
 
-// run serves requests and handles jobs until the process is asked to end. Then it ends
-// requests first, because they enqueue, and jobs after them.
+// run serves requests and handles jobs until the process is asked to end.
 func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	cfg, _, err := jobs.ConfigFromEnv()
 	if err != nil {
@@ -59,7 +58,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	}
 	logf("api: serving on http://%s", l.Addr())
 	web := &http.Server{Handler: API(client, b, server.Health()), ReadHeaderTimeout: 5 * time.Second}
-	if err := server.Start(context.WithoutCancel(ctx), Handlers()); err != nil { // Shutdown ends it after the requests
+	if err := server.Start(context.WithoutCancel(ctx), Handlers()); err != nil { // Shutdown ends it
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -69,9 +68,17 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	select {
 	case err = <-served: // the listener failed
 	case <-ctx.Done():
-		ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		err = web.Shutdown(ending)
+		return end(web.Shutdown, server.Shutdown)
 	}
-	return errors.Join(err, server.Shutdown(context.Background())) // within Config.ShutdownTimeout and ten seconds
+	return errors.Join(err, server.Shutdown(context.Background()))
+}
+
+// end ends requests and jobs side by side, so that a stop takes no longer than the
+// drain: Config.ShutdownTimeout and nine seconds. Requests can enqueue until they end.
+func end(requests, drain func(context.Context) error) error {
+	drained := make(chan error, 1)
+	go func() { drained <- drain(context.Background()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(requests(ctx), <-drained)
 }

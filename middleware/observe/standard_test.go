@@ -36,13 +36,13 @@ func ExampleNewStandard() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer std.Close() // ends what measures the store
 	client := jobs.NewClient(std.Broker(), jobs.ClientConfig{Middleware: std.Enqueue()})
 	server, err := jobs.NewServer(std.Broker(), jobs.Config{Middleware: std.Middleware(), Hooks: std.Hooks()})
 	// end standard
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer std.Close()
 
 	info, err := client.Enqueue(ctx, jobs.NewTask("email:welcome", nil, jobs.WithRetention(time.Hour)))
 	if err != nil {

@@ -17,7 +17,8 @@ type Spec struct{ text, zone string }
 // */10 or 8-18/2, or a comma-separated list of these. Months and weekdays have
 // English names of three letters. Sunday is 0 or 7. The day L is the last one of
 // the month. MON#1 is the first Monday of the month. If both the day and the
-// weekday are restricted, one of them is enough, as in any cron.
+// weekday are restricted, one of them is enough, as in cron. A step such as */2
+// restricts its field, which some crons see differently.
 //
 // The line can also be @hourly, @daily (or @midnight), @weekly, @monthly,
 // @yearly (or @annually), or @every with a duration; see Every.

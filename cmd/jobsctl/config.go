@@ -166,10 +166,18 @@ func (a *app) writeConfig(cfg *fileConfig) error {
 	return os.Rename(file.Name(), path)
 }
 
+// isFile reports whether a URL names a file; such a URL needs no //, and has no secrets.
+func isFile(url string) bool {
+	return len(url) > len("file:") && strings.EqualFold(url[:len("file:")], "file:")
+}
+
 // redacted returns a URL without its secrets, and whether it had any. A parameter can be
 // the URL of a shard, with secrets of its own. Of a URL that cannot be parsed, only the
 // scheme is left: a password that is not percent-encoded may be anywhere.
 func redacted(text string) (shown string, secret bool) {
+	if isFile(text) {
+		return text, false
+	}
 	scheme, _, _ := strings.Cut(text, "://")
 	hidden := scheme + "://…"
 	u, err := url.Parse(text)

@@ -130,8 +130,9 @@ standard input, which keeps it out of the shell's history.`,
 				line, _ := bufio.NewReader(a.in).ReadString('\n') // a read error leaves no URL
 				url = strings.TrimSpace(line)
 			}
-			if !strings.Contains(url, "://") {
-				return &usageError{"give the URL of a store, such as redis://localhost:6379, with --broker or on the standard input"}
+			if !strings.Contains(url, "://") && !isFile(url) {
+				return &usageError{"give the URL of a store, such as redis://localhost:6379 or file:/data/jobs.db, " +
+					"with --broker or on the standard input"}
 			}
 			if cfg.Contexts == nil {
 				cfg.Contexts = make(map[string]storeConfig)

@@ -26,6 +26,9 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 	does(2, "", "context use", "stats")
 	does(0, staging+"\n", "staging is ", "context", "set", "staging")
 	does(0, "", "production is ", "context", "set", "production", "--broker", production)
+	does(0, "", "local is file:/data/jobs.db", "context", "set", "local", "--broker", "file:/data/jobs.db")
+	does(0, "", `"store":"file:/data/jobs.db"`, "context", "ls", "-o", "json")
+	does(0, "", "local is deleted", "context", "rm", "local")
 	does(2, "nonsense\n", "give the URL", "context", "set", "other")
 	does(2, "", "no colon", "context", "set", "redis://x", "--broker", production)
 	does(2, "", `no context "none"`, "context", "use", "none")
@@ -86,6 +89,9 @@ func TestContexts_NothingSecretOfAURLIsShown(t *testing.T) {
 		"postgres://ada:s3cr3t%zz@h/db":                          "postgres://…",
 		"postgres://h/db?sslpassword=s3cr3t&sslmode=verify-full": "postgres://h/db?sslmode=verify-full&sslpassword=…",
 		"memory://": "memory://…",
+
+		"file:data/jobs.db":    "file:data/jobs.db",
+		"File:///data/jobs.db": "File:///data/jobs.db",
 
 		"shards://?a=redis%3A%2F%2Fa%3A6379&b=redis%3A%2F%2Fb":                     "shards://?a=redis://a:6379&b=redis://b",
 		"shards://?a=redis%3A%2F%2F%3As3cr3t%40a%3A6379&b=redis%3A%2F%2Fb":         "shards://?a=redis://:…@a:6379&b=redis://b",

@@ -73,8 +73,8 @@ func (a *app) root() *cobra.Command {
 		Long: `Inspect and operate queues, jobs and workers, on any backend.
 
 The URL of the store comes from --broker, or from the variable JOBS_BROKER. It
-begins with redis, rediss, redis+cluster, rediss+cluster, redis+sentinel,
-rediss+sentinel or postgres.
+begins with redis, rediss, redis+unix, redis+cluster, rediss+cluster,
+redis+sentinel, rediss+sentinel, postgres, postgresql, shards or file.
 
 If you use several stores, give each a name, a context, in the configuration
 file: jobsctl/config.yaml in XDG_CONFIG_HOME, or else in the user's directory

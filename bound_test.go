@@ -53,7 +53,8 @@ func TestServer_BoundsSideBySideCountUntilTheyAreReleased(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		reports := make(chan StuckEvent, 10)
-		serve(t, b, Config{Timeout: time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { reports <- e }}}, func(ctx context.Context, j *Job) error {
+		cfg := Config{Timeout: time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { reports <- e }}}
+		serve(t, b, cfg, func(ctx context.Context, j *Job) error {
 			within := func(d time.Duration) (release func()) {
 				_, release = WithBound(ctx, Bound{End: time.Now().Add(d), Grace: time.Second})
 				return release

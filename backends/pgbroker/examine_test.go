@@ -67,9 +67,11 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 			Plant: p("insert into jobs.dead (died_at, created_at, epoch, queue, lane, id, key, body) "+
 				"select 1, 1, 9, queue, 5, id, key, body from jobs.job where id = 'held'",
 				delta+"0, 0, 0, 0, 0, 1, 0 from jobs.queue", "delete from jobs.unique_key where key = 'key-held'")},
-		{Name: "a count of held jobs", Want: []string{"count-differs waiting"}, Plant: p("insert into jobs.count_delta (queue, waiting) select id, 7 from jobs.queue")},
-		{Name: "a count of suppressed jobs", Want: []string{"count-differs suppressed"}, Plant: p("insert into jobs.count_total as t (queue, suppressed) select id, 7 from jobs.queue " +
-			"on conflict (queue) do update set suppressed = 7")},
+		{Name: "a count of held jobs", Want: []string{"count-differs waiting"},
+			Plant: p("insert into jobs.count_delta (queue, waiting) select id, 7 from jobs.queue")},
+		{Name: "a count of suppressed jobs", Want: []string{"count-differs suppressed"},
+			Plant: p("insert into jobs.count_total as t (queue, suppressed) select id, 7 from jobs.queue " +
+				"on conflict (queue) do update set suppressed = 7")},
 		{Name: "a state that nobody knows", Want: []string{"state-unknown pending", "count-differs pending"},
 			Plant: p("update jobs.job set state = 77 where id = 'pending'"), Repairs: []string{"state-unknown pending"}},
 		{Name: "a line that nobody knows", Want: []string{"lane-unknown pending"},

@@ -92,7 +92,8 @@ func TestEnqueue_AJobDoesNotWaitBehindAHolderThatLostItsKey(t *testing.T) {
 	f.claim(1, 0)
 	f.store(f, aJob("next"))
 	tx := f.begin(pgx.TxOptions{})
-	for _, sql := range []string{"update jobs.job set unique_key = 'k' where id = 'next'", "update jobs.unique_key set job = 'next' where key = 'k'"} {
+	for _, sql := range []string{"update jobs.job set unique_key = 'k' where id = 'next'",
+		"update jobs.unique_key set job = 'next' where key = 'k'"} {
 		_, err := tx.Exec(t.Context(), f.in(sql))
 		f.ok(err)
 	}

@@ -176,6 +176,29 @@ type runs struct {
 	sides map[string]int
 	twice []string      // handled by two at the same time
 	moved chan struct{} // closed when the moves have ended
+	begun chan struct{} // receives when a job began
+}
+
+// await waits until a job begins that makes done true. It reports false if ended is closed before.
+func (r *runs) await(t *testing.T, ended <-chan struct{}, done func() bool) bool {
+	t.Helper()
+	late := time.After(soon)
+	for {
+		r.mu.Lock()
+		is := done()
+		r.mu.Unlock()
+		if is {
+			return true
+		}
+		select {
+		case <-r.begun:
+		case <-ended:
+			return false
+		case <-late:
+			t.Errorf("after %v the jobs that the test waits for have not begun", soon)
+			return false
+		}
+	}
 }
 
 // serve handles jobs of a depot. When it has handled some, it waits until the moves have ended, so that jobs are left to move.
@@ -194,6 +217,10 @@ func (r *runs) serve(t *testing.T, side string, d *depot, some int) {
 			r.sides[side]++
 			enough := r.sides[side] > some
 			r.mu.Unlock()
+			select {
+			case r.begun <- struct{}{}:
+			default: // nobody waits, or is about to look anyway
+			}
 			if enough {
 				<-r.moved
 			}
@@ -214,12 +241,6 @@ func (r *runs) serve(t *testing.T, side string, d *depot, some int) {
 	})
 }
 
-func (r *runs) handled() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.byID)
-}
-
 func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 	movePairs(t, func(t *testing.T, from, to *depot) {
 		const n = 1000
@@ -230,25 +251,29 @@ func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 				want++
 			}
 		}
-		r := &runs{byID: map[string]int{}, now: map[string]bool{}, sides: map[string]int{}, moved: make(chan struct{})}
+		r := &runs{byID: map[string]int{}, now: map[string]bool{}, sides: map[string]int{},
+			moved: make(chan struct{}), begun: make(chan struct{}, 1)}
 		r.serve(t, "here", from, n/4)
 		r.serve(t, "there", to, n)
-		for range 3 {
+		for i := range 3 {
 			cmd := moveCommand(t, from, to, "--state", "pending")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(150 * time.Millisecond)
+			ended := make(chan struct{})
+			go func() {
+				_ = cmd.Wait()
+				close(ended)
+			}()
+			r.await(t, ended, func() bool { return r.sides["there"] > 40*i })
 			_ = cmd.Process.Kill() // it may have ended already
-			_ = cmd.Wait()
+			<-ended
 		}
 		if out, err := moveCommand(t, from, to, "--state", "pending").CombinedOutput(); err != nil {
 			t.Errorf("the last move: %v\n%s", err, out)
 		}
 		close(r.moved)
-		for late := time.Now().Add(soon); r.handled() < want && time.Now().Before(late); {
-			time.Sleep(10 * time.Millisecond)
-		}
+		r.await(t, nil, func() bool { return len(r.byID) == want })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(r.byID) != want || len(r.twice) > 0 || r.sides["there"] == 0 || r.sides["here"] == 0 {

@@ -101,7 +101,8 @@ func (c *cli) waitsBehind(b broker.Broker, queue, key string) {
 		}
 	}
 	enqueue("runs")
-	if _, err := b.Renew(c.t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{queue}, Lease: time.Hour, Register: true}); err != nil {
+	renewal := broker.RenewRequest{Worker: "w", Queues: []string{queue}, Lease: time.Hour, Register: true}
+	if _, err := b.Renew(c.t.Context(), renewal); err != nil {
 		c.t.Fatal(err)
 	}
 	claim := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: queue, Max: 1}}, Max: 1}

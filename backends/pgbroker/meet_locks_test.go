@@ -28,6 +28,16 @@ func (f *fixture) soon(what string, do func(context.Context) error) {
 	}
 }
 
+// settlesSoon fails the test if the settle of a job waits for an open transaction.
+func (f *fixture) settlesSoon(j *broker.Job) {
+	f.t.Helper()
+	f.soon("the settle of "+j.ID, func(ctx context.Context) error {
+		_, err := f.Settle(ctx, broker.SettleRequest{Worker: testWorker, Number: 1,
+			Items: []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}})
+		return err
+	})
+}
+
 // A job that is refused in the caller's transaction leaves no lock on the holder of its unique key.
 func TestTx_ARefusedJobDoesNotDelayTheHolder(t *testing.T) {
 	t.Parallel()
@@ -41,11 +51,7 @@ func TestTx_ARefusedJobDoesNotDelayTheHolder(t *testing.T) {
 	if !errors.Is(receipts[0].Err, broker.ErrDuplicate) || receipts[0].Holder != "holder" {
 		t.Fatalf("a job that meets an active one: %+v, want ErrDuplicate with the holder", receipts[0])
 	}
-	f.soon("the settle of the holder", func(ctx context.Context) error {
-		_, err := f.Settle(ctx, broker.SettleRequest{Worker: testWorker, Number: 1,
-			Items: []broker.Settlement{{Job: &jobs[0], Outcome: broker.Complete(nil)}}})
-		return err
-	})
+	f.settlesSoon(&jobs[0])
 	f.store(f.Tx(tx), aJob("another")) // the transaction goes on
 	f.ok(tx.Commit(t.Context()))
 }
@@ -130,10 +136,6 @@ func TestTx_ARepeatedReplacementDoesNotDelayTheHolder(t *testing.T) {
 	if r := receipts[0]; r.Err != nil || !r.Replaced || r.ID != "holder" {
 		t.Fatalf("an enqueue sent again: %+v, want the receipt of the first one", r)
 	}
-	f.soon("the settle of the holder", func(ctx context.Context) error {
-		_, err := f.Settle(ctx, broker.SettleRequest{Worker: testWorker, Number: 1,
-			Items: []broker.Settlement{{Job: &jobs[0], Outcome: broker.Complete(nil)}}})
-		return err
-	})
+	f.settlesSoon(&jobs[0])
 	f.ok(tx.Commit(t.Context()))
 }

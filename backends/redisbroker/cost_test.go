@@ -187,12 +187,7 @@ func calls(t *testing.T, c *redis.Client) map[string]int {
 
 func TestCost_AnIdleWorkerCostsNextToNothing(t *testing.T) {
 	t.Parallel()
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
 	b := openAs(t, c, Config{})
 	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true}); err != nil {
 		t.Fatal(err)
@@ -236,12 +231,7 @@ func TestCost_AnIdleWorkerCostsNextToNothing(t *testing.T) {
 func TestCost_BytesPerPendingJob(t *testing.T) {
 	t.Parallel()
 	const jobs, ceiling = 100_000, 378
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
 	b := openAs(t, c, Config{})
 	before := usedMemory(t, c)
 	for from := 0; from < jobs; from += 5000 {

@@ -48,12 +48,7 @@ func everyCall(ctx context.Context, b *Broker) map[string]error {
 func TestDown_EveryCallSaysThatTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t)
-	o, err := redis.ParseURL(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, server.URL)
 	b := openAs(t, c, Config{})
 	register(t, b, "w", "q")
 	server.Kill()

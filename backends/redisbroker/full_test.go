@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
@@ -16,12 +14,7 @@ import (
 // workers alive still works, so that it drains.
 func TestFull_AFullStoreDrains(t *testing.T) {
 	t.Parallel()
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
 	b := openAs(t, c, Config{})
 	for _, worker := range []string{"w1", "w2", "w3"} {
 		register(t, b, worker, "q")
@@ -107,12 +100,7 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 // Reclaim also works while other workers, which renewed through their group, are alive, and a live worker hears that it lost a lease.
 func TestFull_AFullStoreRecoversLeases(t *testing.T) {
 	t.Parallel()
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
 	b := openAs(t, c, Config{})
 	for _, worker := range []string{"alive", "gone"} {
 		register(t, b, worker, "q")

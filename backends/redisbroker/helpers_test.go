@@ -25,6 +25,18 @@ func client(tb testing.TB) *redis.Client {
 	return c
 }
 
+// clientOf returns a client of another server.
+func clientOf(tb testing.TB, url string) *redis.Client {
+	tb.Helper()
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // clusterClient returns a client of the shared test Cluster.
 func clusterClient(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()

@@ -279,13 +279,8 @@ func (m *monitored) next() (words []string, inScript bool) {
 
 func TestScripts_TouchOnlyTheKeysTheyWereGiven(t *testing.T) {
 	t.Parallel()
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
-	m := monitor(t, o.Addr)
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	m := monitor(t, c.Options().Addr)
 	for i, buckets := range []int{1, 3} {
 		b := openAs(t, c, Config{Prefix: fmt.Sprint("jobs", i), Buckets: buckets})
 		(&life{t: t, b: b, queue: "q"}).run()

@@ -218,12 +218,7 @@ func TestServer_TheMasterThatASentinelNames(t *testing.T) {
 
 func TestServer_ScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {
 	t.Parallel()
-	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
 	b := openAs(t, c, Config{})
 	forget := func() {
 		t.Helper()

@@ -88,12 +88,7 @@ func TestWatch_AServerThatRefusesALostConnectionIsAskedAgain(t *testing.T) {
 func TestWatch_WhoComesWhileTheConnectionIsLostIsToldOfIt(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t)
-	o, err := redis.ParseURL(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
+	c := clientOf(t, server.URL)
 	b := openAs(t, c, Config{})
 	watch := func() <-chan broker.Event {
 		t.Helper()

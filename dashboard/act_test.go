@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -108,6 +109,22 @@ func TestAct_ADecisionThatIsHalfDoneSaysSo(t *testing.T) {
 	has(t, s.post(503, "act?state=dead", form), "1 jobs were redriven before this", "The store does not answer")
 	s.faults.Set(faulty.Plan{{Method: "Operate", Fault: faulty.ReplyLost}})
 	has(t, s.post(502, "act?state=dead", form), "may have been carried out")
+}
+
+// A refusal of one job must not hide that the store failed for others of its queue.
+func TestAct_AFailureOfTheStoreBesideRefusals(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	form := url.Values{"verb": {"cancel"}}
+	s.die("mail", "0000", "email", "no route")
+	for i := range 600 { // in several pages
+		if i > 0 {
+			s.enqueue("mail", fmt.Sprintf("%04d", i), "email")
+		}
+		form.Add("job", url.Values{"queue": {"mail"}, "id": {fmt.Sprintf("%04d", i)}}.Encode())
+	}
+	s.faults.Set(faulty.Plan{{Method: "Operate", Call: 2, Fault: faulty.Unavailable}})
+	has(t, s.post(503, "act?state=pending", form), "The store does not answer")
 }
 
 func TestAct_DecisionsAboutQueues(t *testing.T) {

@@ -53,8 +53,8 @@ const (
 // of the payload shows too.
 //
 // An encrypted job has the ID of its key in the header jobs-encryption, and a
-// payload of 41 bytes more, and the names of headers other than that of Compress. A job whose payload was tampered with is dead
-// (ErrTampered). If the keyring lacks the key (ErrUnknownKey), the job is snoozed
+// payload that is 41 bytes larger, plus the names of bound headers other than that
+// of Compress. A job whose payload was tampered with is dead (ErrTampered). If the keyring lacks the key (ErrUnknownKey), the job is snoozed
 // without a charge, for 5 seconds at first and up to 10 minutes, until a worker
 // has the key.
 //

@@ -54,9 +54,9 @@ const (
 //
 // An encrypted job has the ID of its key in the header jobs-encryption, and a
 // payload that is 41 bytes larger, plus the names of bound headers other than that
-// of Compress. A job whose payload was tampered with is dead (ErrTampered). If the keyring lacks the key (ErrUnknownKey), the job is snoozed
-// without a charge, for 5 seconds at first and up to 10 minutes, until a worker
-// has the key.
+// of Compress. A job whose payload was tampered with is dead (ErrTampered). If the
+// keyring lacks the key (ErrUnknownKey), the job is snoozed without a charge, for 5
+// seconds at first and up to 10 minutes, until a worker has the key.
 //
 // The cipher is XAES-256-GCM: it derives a key for each payload from a random
 // nonce of 24 bytes, so that one key is safe for any number of payloads.

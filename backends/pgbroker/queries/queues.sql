@@ -5,7 +5,8 @@
 -- Called by: (*Broker).Queues
 with delta as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
-         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled, coalesce(sum(waiting), 0) as waiting, sum(bytes) as bytes,
+         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled,
+         coalesce(sum(waiting), 0) as waiting, sum(bytes) as bytes,
          array[coalesce(sum(enqueued), 0), sum(greatest(active, 0)), coalesce(sum(done), 0), coalesce(sum(failed), 0),
            coalesce(sum(retried), 0), coalesce(sum(died), 0), coalesce(sum(crashed), 0), coalesce(sum(dropped), 0),
            coalesce(sum(expired), 0), coalesce(sum(waits), 0), least(coalesce(sum(waited), 0), 4e18), coalesce(sum(runs), 0),
@@ -17,7 +18,8 @@ select q.name, q.layout, q.policy,
        (coalesce(t.active, 0) + coalesce(d.active, 0))::bigint, (coalesce(t.retry, 0) + coalesce(d.retry, 0))::bigint,
        (coalesce(t.completed, 0) + coalesce(d.completed, 0))::bigint, (coalesce(t.dead, 0) + coalesce(d.dead, 0))::bigint,
        (coalesce(t.cancelled, 0) + coalesce(d.cancelled, 0))::bigint,
-       (coalesce(t.waiting, 0) + coalesce(d.waiting, 0))::bigint, coalesce(t.suppressed, 0), (coalesce(t.bytes, 0) + coalesce(d.bytes, 0))::bigint,
+       (coalesce(t.waiting, 0) + coalesce(d.waiting, 0))::bigint, coalesce(t.suppressed, 0),
+       (coalesce(t.bytes, 0) + coalesce(d.bytes, 0))::bigint,
        array[t.enqueued, t.claimed, t.done, t.failed, t.retried, t.died, t.crashed, t.dropped, t.expired, t.waits, t.waited, t.runs, t.ran],
        d.happened, ahead.created, ahead.seqs || array[
          (select run_at from jobs.job where queue = q.id and state = 2 and run_at > f.at[9] order by run_at limit 1),

@@ -63,7 +63,8 @@ with clock as materialized (
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   -- A job that was asked to cancel is charged nothing.
-  returning n.ord, n.id, j.state, j.key, j.shuts, octet_length(j.body) as size, case when j.state = 7 then 0 else n.charge end as charge, n.waited,
+  returning n.ord, n.id, j.state, j.key, j.shuts, octet_length(j.body) as size,
+    case when j.state = 7 then 0 else n.charge end as charge, n.waited,
     n.ran
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
@@ -135,6 +136,7 @@ select greatest(place.watched_until, place.polled_until) > clock.real, (select n
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= @number) and not exists (select
          from noted),
-       place.opens > 0 or exists (select from done where shuts), set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
+       place.opens > 0 or exists (select from done where shuts),
+       set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
          || case when @self::int is not null then coalesce(({{notified}}), '') else '' end
 from clock, place

@@ -8,8 +8,9 @@
 --        that is made in several calls, which leave hints about queues that have nothing, or 0; per
 --        share: the number of its queue, and its most jobs)
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next due time or -1, jobs
---        claimed from it so far, 1 when the claim took a wake token}; then per share a list of triples: IDs; bodies, false for a job that does not exist; and a list of the
---        number of each job that has a head, and the head}
+--        claimed from it so far, 1 when the claim took a wake token}; then per share a list of triples:
+--        IDs; bodies, false for a job that does not exist; and a list of the number of each job that has
+--        a head, and the head}
 -- @include clock
 -- @include open
 -- @include read

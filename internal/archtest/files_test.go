@@ -7,41 +7,72 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// maxLines bounds a file to about one idea.
-const maxLines = 400
+// maxLines bounds a file to about one idea, and maxColumns a line to what a screen shows beside another file.
+const maxLines, maxColumns = 400, 140
 
-func TestFiles_NoSourceFileIsLong(t *testing.T) {
-	t.Parallel()
-	checked := 0
+// source calls visit with each source file of the repository, except test data. It fails the test if there are fewer than least.
+func source(t *testing.T, least int, visit func(path string, text []byte)) {
+	t.Helper()
+	found := 0
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && strings.Trim(d.Name(), ".") != "" {
+		hidden := strings.HasPrefix(d.Name(), ".") && strings.Trim(d.Name(), ".") != ""
+		if d.IsDir() && (hidden || d.Name() == "testdata") {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+		switch filepath.Ext(path) {
+		case ".go", ".lua", ".sql":
+		default:
 			return nil
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		checked++
+		found++
+		visit(path, text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < least {
+		t.Errorf("only %d files were found: the walk does not see the source", found)
+	}
+}
+
+func TestFiles_NoSourceFileIsLong(t *testing.T) {
+	t.Parallel()
+	source(t, 500, func(path string, text []byte) {
+		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "migrations") {
+			return // a migration is one step, which stays as it was applied
+		}
 		if _, code, ok := bytes.Cut(text, []byte("\npackage ")); ok {
 			text = code // a package comment, such as the contract, is documentation
 		}
 		if lines := bytes.Count(text, []byte("\n")); lines > maxLines {
 			t.Errorf("%s has %d lines, the limit is %d: split it by idea", path, lines, maxLines)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if checked < 10 {
-		t.Errorf("only %d files were found: the walk does not see the source", checked)
-	}
+}
+
+func TestFiles_NoLineIsWide(t *testing.T) {
+	t.Parallel()
+	source(t, 500, func(path string, text []byte) {
+		if filepath.Ext(path) == ".go" {
+			return // the linter looks at these
+		}
+		n := 0
+		for line := range bytes.Lines(text) {
+			n++
+			if columns := utf8.RuneCount(bytes.TrimRight(line, "\n")); columns > maxColumns {
+				t.Errorf("%s:%d has %d columns, the limit is %d: break it", path, n, columns, maxColumns)
+			}
+		}
+	})
 }

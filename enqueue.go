@@ -128,8 +128,12 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, derives the unique key, and sets DueAfter.
+// finish refuses what no store can check, derives the unique key, and sets the delay of a
+// debounce and DueAfter.
 func (c *enqueueConfig) finish() error {
+	if c.job.Body.Unique.Conflict == broker.ConflictDebounce {
+		c.job.Delay, c.job.RunAt = c.quiet, time.Time{}
+	}
 	c.job.Body.DueAfter = max(c.job.Delay, 0)
 	if at := c.job.RunAt; !at.IsZero() {
 		c.job.Body.DueAfter = min(max(time.Until(at), 0), broker.MaxDelay)

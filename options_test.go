@@ -100,6 +100,29 @@ func TestOptions_DelayAndRunAtReplaceEachOther(t *testing.T) {
 	}
 }
 
+func TestOptions_ADebounceSetsTheDelayUnlessALaterOptionEndsIt(t *testing.T) {
+	t.Parallel()
+	key, debounce := WithUniqueKey("k"), WithUniqueDebounce(time.Minute, time.Hour)
+	for name, test := range map[string]struct {
+		options []Option
+		want    time.Duration
+	}{
+		"a delay before":       {[]Option{key, WithDelay(time.Second), debounce}, time.Minute},
+		"a delay after":        {[]Option{key, debounce, WithDelay(0)}, time.Minute},
+		"a time after":         {[]Option{key, debounce, WithRunAt(time.Now().Add(time.Hour))}, time.Minute},
+		"another one after":    {[]Option{key, debounce, WithUniqueDebounce(2*time.Minute, time.Hour)}, 2 * time.Minute},
+		"without uniqueness":   {[]Option{key, debounce, WithoutUnique()}, 0},
+		"replace":              {[]Option{key, debounce, WithUniqueReplace()}, 0},
+		"keep last":            {[]Option{key, WithDelay(time.Second), debounce, WithUniqueKeepLast()}, time.Second},
+		"undone and done anew": {[]Option{key, debounce, WithoutUnique(), key, debounce}, time.Minute},
+	} {
+		got, err := NewTask("mail", nil).Draft(test.options...)
+		if err != nil || got.Delay != test.want || !got.RunAt.IsZero() || got.Body.DueAfter != test.want {
+			t.Errorf("%s: delay %v, run at %v, due after %v, %v; want %v", name, got.Delay, got.RunAt, got.Body.DueAfter, err, test.want)
+		}
+	}
+}
+
 func TestOptions_HeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"a": "1"}

@@ -72,13 +72,12 @@ func WithUniqueReplace() Option { return onConflict(broker.ConflictReplace, 0) }
 // stored, and runs after it, as with WithUniqueKeepLast. With WithUniqueUntilStarted
 // a running job holds no key, so the new job does not wait for its end. The time quiet
 // is more than zero, and latest is not less than quiet. The option needs
-// WithUniqueKey, overrides WithDelay and WithRunAt, and is refused together with
-// WithUniqueWindow.
+// WithUniqueKey, overrides WithDelay and WithRunAt, also later ones, and is refused
+// together with WithUniqueWindow.
 func WithUniqueDebounce(quiet, latest time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) {
 		onConflict(broker.ConflictDebounce, latest).apply(c)
-		WithDelay(quiet).apply(c)
-		c.quiet = quiet
+		c.quiet = quiet // the job's delay, unless a later option ends the debounce: see finish
 	})
 }
 

@@ -26,14 +26,18 @@ func Exponential(base, max time.Duration) RetryFunc {
 }
 
 // Linear returns a policy with a delay of base·(n+1), at most max, where n is the
-// attempt, from zero. A max of zero or less means 100 years.
+// attempt, from zero. A max of zero or less means 100 years; a base of zero or less
+// means no delay.
 func Linear(base, max time.Duration) RetryFunc {
 	return func(attempt int, _ error, _ *Job) time.Duration {
-		ceiling := sleep.Ceiling(max)
-		if n := time.Duration(attempt) + 1; base > 0 && n > ceiling/base {
-			return ceiling
+		if base <= 0 {
+			return 0
 		}
-		return base * time.Duration(attempt+1)
+		ceiling := sleep.Ceiling(max)
+		if n := time.Duration(attempt) + 1; n <= ceiling/base {
+			return base * n
+		}
+		return ceiling
 	}
 }
 

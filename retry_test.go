@@ -26,9 +26,6 @@ func TestRetryPolicy_ExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.
 			t.Errorf("attempt %d: from %v to %v, mean %v; want the whole range to %v", attempt, least, most, mean, ceiling)
 		}
 	}
-	if d := Exponential(0, 0)(3, nil, nil); d != 0 {
-		t.Errorf("a base of zero gives %v", d)
-	}
 	if d := Exponential(time.Hour, 0)(60, nil, nil); d <= 0 || d > broker.MaxDelay {
 		t.Errorf("without a maximum: %v", d)
 	}
@@ -45,6 +42,20 @@ func TestRetryPolicy_LinearGrowsToItsMaximum(t *testing.T) {
 	}
 	if d := Linear(time.Hour, 0)(1<<60, nil, nil); d != broker.MaxDelay {
 		t.Errorf("without a maximum: %v", d)
+	}
+}
+
+func TestRetryPolicy_ABaseOfZeroOrLessMeansNoDelay(t *testing.T) {
+	t.Parallel()
+	for _, base := range []time.Duration{0, -1, -10 * time.Second, -5 * time.Hour, -1 << 62} {
+		for _, attempt := range []int{0, 3, 30, 62, 63, 600_000} {
+			if d := Exponential(base, time.Hour)(attempt, nil, nil); d != 0 {
+				t.Errorf("Exponential of %v, attempt %d: %v, want none", base, attempt, d)
+			}
+			if d := Linear(base, time.Hour)(attempt, nil, nil); d != 0 {
+				t.Errorf("Linear of %v, attempt %d: %v, want none", base, attempt, d)
+			}
+		}
 	}
 }
 

@@ -41,12 +41,17 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	for len(todo) > 0 {
 		n := portion(todo)
 		ok := c.deliver(ctx, todo[:n])
-		if todo = todo[n:]; !ok {
-			for _, o := range todo {
-				o.Err = fmt.Errorf("%w: an earlier call of this batch failed", broker.ErrUnavailable)
-			}
+		if todo = todo[n:]; ok {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			notSent(todo, err)
 			break
 		}
+		for _, o := range todo {
+			o.Err = fmt.Errorf("%w: an earlier call of this batch failed", broker.ErrUnavailable)
+		}
+		break
 	}
 	for _, o := range batch {
 		o.conclude()

@@ -261,6 +261,32 @@ func TestClient_BatchStopsWhereTheStoreFailsForGood(t *testing.T) {
 	})
 }
 
+func TestClient_BatchStopsWhereTheCallersContextEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	store := newSpyStore(t)
+	store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
+		if call == 0 {
+			return nil
+		}
+		cancel()
+		return context.Canceled // as of a store that was asked and may have stored them
+	}
+	tasks := make([]*Task, 2500)
+	for i := range tasks {
+		tasks[i] = NewTask("mail", nil)
+	}
+	receipts, _ := newTestClient(t, store, ClientConfig{}).EnqueueMany(ctx, tasks)
+	for i, want := range []error{nil, ErrOutcomeUnknown, context.Canceled} {
+		if got := receipts[i*1000].Err; !errors.Is(got, want) {
+			t.Errorf("receipt %d has %v, want %v", i*1000, got, want)
+		}
+	}
+	if got := receipts[2000].Err; errors.Is(got, ErrUnavailable) || errors.Is(got, ErrOutcomeUnknown) {
+		t.Errorf("a task that was not sent has %v", got)
+	}
+}
+
 // shortBroker gives fewer receipts than it was given jobs.
 type shortBroker struct{ *spyStore }
 

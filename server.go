@@ -82,7 +82,8 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 // or Shutdown is called. Then it drains. It claims no more jobs, releases those
 // whose handler has not started, and waits up to ShutdownTimeout for handlers. Then
 // it ends the contexts of the remaining handlers with ErrShutdown, settles the jobs
-// of those that return, and releases the others. A second signal skips the wait.
+// of those that return, and releases the others. A second signal skips the wait, but not
+// the first one, whatever began the drain.
 //
 // Run returns nil if every handler returned and every outcome was settled.
 // Otherwise the error says what was left, or why the server had to stop. While
@@ -101,26 +102,37 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	if err := s.start(ctx, h); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case sig := <-signals:
-		s.cfg.Logger.Info("jobs: got a signal, draining; another one skips the wait", "signal", sig.String())
-	case <-s.engine.Draining():
-	}
-	s.engine.Drain()
-	select {
-	case <-signals:
-		s.engine.Hurry()
-		if s.extended != nil {
-			s.extended.hurry()
+	ended, signalled := ctx.Done(), false
+	for {
+		select {
+		case <-ended:
+			ended = nil
+			s.engine.Drain()
+		case sig := <-signals:
+			// The first signal never skips the wait, even if the drain has begun: often it is the signal
+			// that ended ctx, or a platform sends it after it had Shutdown called.
+			if signalled {
+				s.hurry()
+				continue
+			}
+			signalled = true
+			s.cfg.Logger.Info("jobs: got a signal, draining; another one skips the wait", "signal", sig.String())
+			s.engine.Drain()
+		case <-s.engine.Done():
+			if s.extended != nil {
+				return errors.Join(s.engine.Err(), s.extended.wait())
+			}
+			return s.engine.Err()
 		}
-	case <-s.engine.Done():
 	}
-	<-s.engine.Done()
+}
+
+// hurry makes the drain stop waiting for handlers.
+func (s *Server) hurry() {
+	s.engine.Hurry()
 	if s.extended != nil {
-		return errors.Join(s.engine.Err(), s.extended.wait())
+		s.extended.hurry()
 	}
-	return s.engine.Err()
 }
 
 // Start handles jobs with h in the background, and returns at once. The server

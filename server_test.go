@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -292,6 +293,48 @@ func TestServer_RunDrainsOnSignalsAndHurriesOnTheSecond(t *testing.T) {
 				<-s.engine.Draining()
 				if err := self.Signal(sig); err != nil {
 					t.Error(err)
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})); err != nil {
+				t.Error(err)
+			}
+			expect(t, b, DefaultQueue, "a-0", StatePending)
+		})
+	}
+}
+
+func TestServer_RunHurriesOnASecondSignalOnlyWhateverBeganTheDrain(t *testing.T) {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, drain := range map[string]func(*Server, context.CancelFunc){
+		"the context ended": func(_ *Server, end context.CancelFunc) { end() },
+		"Shutdown":          func(s *Server, _ context.CancelFunc) { go s.Shutdown(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, log := newStore(), new(testLog)
+			add(t, b, DefaultQueue, "a", 1)
+			s, err := NewServer(b, Config{Logger: log.logger(), ShutdownTimeout: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			if err := s.Run(ctx, HandlerFunc(func(ctx context.Context, _ *Job) error {
+				drain(s, end)
+				<-s.engine.Draining()
+				for n := range 2 {
+					if ctx.Err() != nil {
+						t.Errorf("the handler's context ended after %d signals", n)
+					}
+					if err := self.Signal(syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
+					for n == 0 && len(log.lines("got a signal")) == 0 && ctx.Err() == nil {
+						runtime.Gosched()
+					}
 				}
 				<-ctx.Done()
 				return context.Cause(ctx)

@@ -132,7 +132,12 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	g := p.graph
 	total := len(nodes)
 	if known != nil {
-		total += len(known.Nodes)
+		total = len(known.Nodes)
+		for i := range nodes {
+			if _, again := known.names[nodes[i].Name]; !again {
+				total++
+			}
+		}
 	}
 	if total > maxNodes {
 		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,

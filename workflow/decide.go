@@ -10,16 +10,23 @@ import (
 // the run, not the store, and the same input gives the same decisions.
 func (r *run) decide() {
 	r.ready, r.wake = r.ready[:0], time.Time{}
-	if r.Phase != phaseRunning {
+	earlier := ""
+	switch {
+	case r.Phase == phaseRunning:
+	case r.Phase == phaseStopping && r.Outcome == StateFailed && !r.Late: // it waits for running nodes, perhaps for long
+		earlier = "; before that " + r.Cause
+	default:
 		return
 	}
 	switch {
 	case r.mail.cancel != nil:
-		r.stop(StateCancelled, "cancelled"+by(r.mail.cancel.By))
+		r.stop(StateCancelled, "cancelled"+by(r.mail.cancel.By)+earlier)
 		return
 	case !r.g.Deadline.IsZero() && r.passed(r.g.Deadline):
 		r.Late = true
-		r.stop(StateFailed, "the deadline passed")
+		r.stop(StateFailed, "the deadline passed"+earlier)
+		return
+	case r.Phase == phaseStopping:
 		return
 	}
 	over := true

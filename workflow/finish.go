@@ -282,7 +282,7 @@ func (s store) load(ctx context.Context, id string) (*stored, error) {
 	if !ok {
 		w.state = state{Birth: w.graph.Birth, Phase: phaseStarting}
 	}
-	if w.mail, err = s.letters(ctx, id, w.graph.Birth); err != nil {
+	if w.mail, err = s.letters(ctx, id, w.graph.Birth, nil); err != nil {
 		return nil, err
 	}
 	if _, err = w.mail.grow(w.graph, w.state.Added, make(map[string]bool)); err != nil {

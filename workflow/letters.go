@@ -57,16 +57,17 @@ type addition struct {
 }
 
 // letters reads what was sent to a workflow, additions in the order of their
-// creation, without the payloads of signals.
-func (s store) letters(ctx context.Context, id, birth string) (l letters, err error) {
+// creation, without those in taken and without the payloads of signals.
+func (s store) letters(ctx context.Context, id, birth string, taken map[string]bool) (l letters, err error) {
 	l.signals = make(map[string]bool)
 	prefix := signalID(id, "")
 	var others []broker.Ref
 	err = s.each(ctx, broker.Query{Key: letterKey(id), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
 		for i := range page {
-			if page[i].Type == typeSignal {
+			switch {
+			case page[i].Type == typeSignal:
 				l.signals[strings.TrimPrefix(page[i].ID, prefix)] = true
-			} else {
+			case !taken[page[i].ID]:
 				others = append(others, page[i].Ref())
 			}
 		}
@@ -100,14 +101,21 @@ func (s store) letters(ctx context.Context, id, birth string) (l letters, err er
 // earlier runs merged, in their order, and then new ones. It returns the IDs of
 // all additions in that order.
 func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]string, error) {
+	if len(l.adds) == 0 && len(added) == len(taken) {
+		return added, nil
+	}
 	byID := make(map[string]*graph, len(l.adds))
 	for _, a := range l.adds {
 		byID[a.id] = a.graph
 	}
-	known := len(added)
+	known := make(map[string]bool, len(added))
+	for _, id := range added {
+		known[id] = true
+	}
+	added = slices.Clip(added)
 	for _, a := range l.adds {
-		if !slices.Contains(added[:known], a.id) {
-			added = append(slices.Clip(added), a.id)
+		if !known[a.id] {
+			added = append(added, a.id)
 		}
 	}
 	for _, id := range added {
@@ -122,7 +130,27 @@ func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]strin
 		}
 		taken[id] = true
 	}
-	return added, nil
+	return added, g.link()
+}
+
+// perNode is about how many bytes of a workflow's state one node takes at most.
+const perNode = 40
+
+// fit refuses another addition if the state of a workflow with that many nodes could not name it: a run
+// could not store the state, and the workflow would stand still.
+func (l *letters) fit(id string, nodes int) error {
+	size := nodes * perNode
+	for _, a := range l.adds {
+		if a.id == id {
+			return nil
+		}
+		size += len(a.id) + len(`"",`)
+	}
+	if size += len(id); size > broker.MaxResult {
+		return &broker.Error{Field: "additions", Err: broker.ErrTooLarge,
+			Hint: fmt.Sprintf("the workflow has %d, and its state has no room for another one; add more nodes at once", len(l.adds))}
+	}
+	return nil
 }
 
 // letterDue handles a letter that is due: it drops the letter unless its workflow exists. Without the nodes

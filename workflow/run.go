@@ -236,11 +236,11 @@ func (r *run) explain(i int, why string) {
 // read reads what was sent to the workflow. It must follow look, so that the
 // nodes that a handler added are seen no later than the end of its node.
 func (r *run) read(ctx context.Context) (err error) {
-	if r.mail, err = r.x.letters(ctx, r.id, r.g.Birth); err != nil {
-		return err
-	}
 	if r.taken == nil {
 		r.taken = make(map[string]bool)
+	}
+	if r.mail, err = r.x.letters(ctx, r.id, r.g.Birth, r.taken); err != nil {
+		return err
 	}
 	added, err := r.mail.grow(r.g, r.Added, r.taken)
 	if err != nil {

@@ -230,6 +230,10 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 // Adding the same nodes again does nothing, so a handler that runs a second time
 // can call Add again. If a node is invalid, nothing is added; the error names it.
 // After an error of the store, return it from the handler, so that it runs again.
+//
+// A workflow reads all additions each time it runs. So add many nodes in one call rather than one node in
+// each of many calls; thousands of calls make the workflow slow. The error is ErrTooLarge when a workflow
+// has about as many additions as fit into a megabyte by their IDs.
 func (s *Scope) Add(ctx context.Context, parts ...Part) error {
 	return about(s.add(ctx, Group(parts...).nodes()), "add nodes", s.id)
 }
@@ -267,15 +271,22 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 		return err
 	}
 	text := p.graph.encode()
+	sum := sha256.Sum256(text)
+	id := addID(s.id, g.Birth, hex.EncodeToString(sum[:8]))
 	grown, err := decode(text)
 	if err == nil {
-		err = g.merge(grown) // for cycles
+		err = g.merge(grown)
+	}
+	if err == nil {
+		err = g.link() // for cycles
+	}
+	if err == nil {
+		err = w.mail.fit(id, len(g.Nodes))
 	}
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(text)
-	err = s.letter(ctx, s.id, addID(s.id, g.Birth, hex.EncodeToString(sum[:8])), typeAdd, text)
+	err = s.letter(ctx, s.id, id, typeAdd, text)
 	if err != nil && !errors.Is(err, broker.ErrDuplicate) {
 		return err
 	}

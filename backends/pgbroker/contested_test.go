@@ -26,6 +26,8 @@ func TestEnqueue_JobsThatAreTriedAloneWaitLess(t *testing.T) {
 	for i, r := range receipts {
 		if contested := i == 1; errors.Is(r.Err, broker.ErrUnavailable) != contested || !contested && r.Err != nil {
 			t.Errorf("%s is answered %v; only the ID that an open transaction has taken is in doubt", r.ID, r.Err)
+		} else if contested && !strings.Contains(r.Err.Error(), "another transaction") {
+			t.Errorf("%s is answered %q, want that another transaction decides about it", r.ID, r.Err)
 		}
 	}
 	var waits []string

@@ -37,8 +37,9 @@
 // order (settings.sql). All other locked rows are skipped (skip locked) and found again later:
 // jobs that another claim or a reclaim takes, keys that another claim uses, ended workers. An
 // enqueue locks in the opposite order, unique keys before IDs, so it waits only for a bounded
-// time (lock_timeout). If the server still finds a deadlock, for example with a transaction of
-// the caller, nothing was applied, and the error is ErrUnavailable.
+// time (lock_timeout), and so does a redrive, which takes unique keys again. If the server still
+// finds a deadlock, for example with a transaction of the caller, nothing was applied, and the
+// error is ErrUnavailable.
 //
 // # Time
 //

@@ -194,11 +194,12 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 			part.answer().fail(errContested)
 			continue
 		}
-		if err == nil {
-			err = errContested
+		if err == nil || sqlState(err) == lockTimeout {
+			part.fail(errContested)
+			continue
 		}
 		part.fail(err)
-		if sqlState(err) != lockTimeout && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			run.part(run.jobs[i:], run.receipts[i:]).fail(err)
 			break
 		}

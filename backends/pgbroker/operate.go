@@ -32,6 +32,9 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 			o := &operating{b: b, op: &op, now: clockOf(op.Now), queue: queue}
 			o.results, rest = cutRefs(rest)
 			err := o.run(ctx)
+			if sqlState(err) == lockTimeout {
+				err = o.oneByOne(ctx)
+			}
 			if err != nil && len(o.results) == len(results) {
 				return nil, broker.About(err, verb, "", "")
 			}
@@ -72,6 +75,8 @@ type operating struct {
 	later   []*broker.OperationResult // left for the next decision: this one may change these jobs
 	opens   bool                      // the cancelled or deleted jobs may make room for other jobs
 	seen    map[string]*seenJob
+
+	impatient bool // wait less for unique keys
 }
 
 // seenJob is a job as a decision finds it.
@@ -80,6 +85,22 @@ type seenJob struct {
 	epoch  int64
 	holder string     // if the job is held
 	dead   broker.Job // if the job is dead
+}
+
+// oneByOne repeats a decision that waited too long for a lock. Then only those jobs fail whose unique key another transaction has
+// taken and not committed.
+func (o *operating) oneByOne(ctx context.Context) error {
+	for _, r := range o.results {
+		alone := &operating{b: o.b, op: o.op, now: o.now, queue: o.queue, results: []*broker.OperationResult{r}, impatient: true}
+		err := alone.run(ctx)
+		if sqlState(err) == lockTimeout {
+			err = errContested
+		}
+		if err != nil {
+			r.Err = err
+		}
+	}
+	return nil
 }
 
 func (o *operating) run(ctx context.Context) error {

@@ -44,7 +44,11 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	wake := o.b.waker.message(false, len(d.ids))
 	var steps []step
 	if len(d.taken) > 0 {
-		steps = append(steps, o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
+		wait := lockWait
+		if o.impatient {
+			wait = lockWaitAgain
+		}
+		steps = append(steps, o.b.step("settings", nil, nil, milliseconds(wait)), o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
 	}
 	var sent []string
 	var ignored any

@@ -15,10 +15,11 @@ import (
 // Tx returns a Producer that stores jobs in the caller's transaction: the jobs exist if and when
 // the transaction commits. A refused job, or a failed call, leaves the transaction as it was
 // before. The commit wakes a worker. IDs and unique keys are locked until the transaction ends:
-// other producers of the same ID or key wait for it, for at most half a second. A job that waits
-// behind an active one (§41), or takes a unique key whose time has ended, also locks the earlier
-// holder: the outcomes that its worker sends wait until the transaction ends. A transaction
-// that is not READ COMMITTED does not see every duplicate, so it is refused with ErrUnsupported.
+// other producers of the same ID or key, and redrives, wait for it, for at most half a second. A
+// job that waits behind an active one (§41), or takes a unique key whose time has ended, also
+// locks the earlier holder: the outcomes that its worker sends wait until the transaction ends. A
+// transaction that is not READ COMMITTED does not see every duplicate, so it is refused with
+// ErrUnsupported.
 // A transaction that has ended or failed is refused with ErrInvalid. The error is also
 // pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or Rollback, also those
 // of a nested transaction. Only one goroutine may use the Producer at a time.

@@ -19,12 +19,12 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	}
 	parts := make(map[*shard]*batch, len(b.shards))
 	var shards []*shard
-	receipts := make([]broker.Receipt, len(req.Jobs))
+	receipts, followed := make([]broker.Receipt, len(req.Jobs)), false
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
 		s, careful := b.target(label(j.ID, &j.Body), j, now)
 		if careful {
-			receipts[i] = b.follow(ctx, j, req.Now, now)
+			receipts[i], followed = b.follow(ctx, j, req.Now, now), true
 			continue
 		}
 		p := parts[s]
@@ -56,7 +56,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			}
 		}
 	}
-	if known == 0 {
+	if known == 0 && !followed {
 		return nil, failed(answers)
 	}
 	return receipts, nil

@@ -9,18 +9,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// waitStep is how long a claim of fewer jobs than there are shards waits in some shards before
+// waitStep is how long a claim of fewer jobs, in all or of a queue, than there are shards waits in some shards before
 // it waits in others. It is short, since a new job in another shard is found only then.
 const waitStep = 200 * time.Millisecond
 
 // wait sends one waiting claim to each shard, for a part of Max. So the claims never lease
 // more than Max together, and no job has to be released. A claim of fewer jobs than there are
-// shards waits in only Max shards at a time, in turn. The first claim that gives jobs, or ends
-// early, ends the others.
+// shards waits in only Max shards at a time, in turn; likewise for a queue whose share is so small.
+// The first claim that gives jobs, or ends early, ends the others.
 func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.Claimed, err error) {
 	end := time.Now().Add(req.Wait)
 	m := b.member(req.Worker)
-	if req.Max < len(b.shards) {
+	if leavesOut(&req, len(b.shards)) {
 		if got, err = b.claim(ctx, req); err != nil || len(got.Jobs) > 0 {
 			return got, err
 		}
@@ -30,8 +30,8 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 		if len(order) == 0 {
 			return b.claim(ctx, req)
 		}
-		if len(order) > req.Max {
-			order, step = order[:req.Max], min(step, waitStep)
+		if leavesOut(&req, len(order)) {
+			order, step = order[:min(len(order), req.Max)], min(step, waitStep)
 		}
 		for _, s := range b.shards {
 			if away := s.away(); away > 0 {
@@ -44,6 +44,20 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 			return got, err
 		}
 	}
+}
+
+// leavesOut reports whether a claim that is divided among so many shards waits for one of its queues in some of them only.
+func leavesOut(req *broker.ClaimRequest, shards int) bool {
+	largest := make(map[string]int, len(req.Queues))
+	for _, s := range req.Queues {
+		largest[s.Queue] = max(largest[s.Queue], s.Max)
+	}
+	for _, most := range largest {
+		if most > 0 && most < shards {
+			return true
+		}
+	}
+	return req.Max < shards
 }
 
 // waitOnce waits in shards until one of them ends the wait, which it reports as early, or the

@@ -80,7 +80,7 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 		b.rounds(unwatched{ctx}, steps)
 		return nil
 	}
-	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience(ctx, late != nil))
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.patience(ctx, late != nil, len(steps)))
 	stop := func() bool { return true }
 	if late == nil {
 		stop = context.AfterFunc(ctx, cancel) // do not send what is not sent yet
@@ -128,12 +128,18 @@ type unwatched struct{ context.Context }
 
 func (unwatched) Done() <-chan struct{} { return nil }
 
-// patience returns how long to wait for an answer. That is a little longer than the caller waits,
-// so that a call ends because of the caller's context. If a late answer matters, it is as long as
-// a call may take.
-func patience(ctx context.Context, late bool) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok && !late {
-		return min(time.Until(deadline)+time.Second, callTimeout)
+// patience returns how long to wait for answers. That is a little longer than the caller waits, so that a
+// call ends because of the caller's context. If a late answer matters, it is as long as a call may take.
+// In a Cluster, the answers to several steps may come from several nodes. Then it is a little shorter than
+// the caller waits, so that a node that hangs does not withhold the answers of the others.
+func (b *Broker) patience(ctx context.Context, late bool, steps int) time.Duration {
+	deadline, ok := ctx.Deadline()
+	left := time.Until(deadline)
+	switch {
+	case ok && b.store.cluster != nil && steps > 1:
+		return min(left*4/5, callTimeout)
+	case ok && !late:
+		return min(left+time.Second, callTimeout)
 	}
 	return callTimeout
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // A slot without keys moves to another node without the broker's knowledge.
@@ -108,4 +111,71 @@ func TestCluster_JobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
 	if err != nil || len(info.Queues) != 2 {
 		t.Errorf("Queues over several nodes: %d, %v", len(info.Queues), err)
 	}
+}
+
+// hanging is a connection whose server takes what it gets and never answers, while node has its address.
+type hanging struct {
+	net.Conn
+	node *atomic.Value
+}
+
+func (h hanging) Read(p []byte) (int, error) {
+	for {
+		n, err := h.Conn.Read(p)
+		if err != nil || h.node.Load() != h.RemoteAddr().String() {
+			return n, err
+		}
+	}
+}
+
+// A node that hangs does not withhold what the other nodes answered until the caller's context has ended.
+func TestCluster_ANodeThatHangsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	var hung atomic.Value
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return hanging{conn, &hung}, nil
+	}
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(t), ClientName: testenv.Name(t), Dialer: dial})
+	t.Cleanup(func() { _ = c.Close() })
+	b := open(t, c)
+	nodes := make(map[*redis.Client]string)
+	for n := 0; len(nodes) < 2; n++ {
+		queue := fmt.Sprint("q", n)
+		node, err := b.store.node(t.Context(), b.queue(queue).key("m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if nodes[node] == "" {
+			nodes[node] = queue
+			register(t, b, "w", queue)
+			enqueue(t, b, job(queue, "a"), job(queue, "b"))
+		}
+	}
+	var shares []broker.Share
+	held := make(map[string]broker.Job)
+	for node, queue := range nodes {
+		held[queue] = claimAt(t, b, at(0), "w", 1, queue).Jobs[0]
+		shares = append(shares, broker.Share{Queue: queue, Max: 1})
+		hung.Store(node.Options().Addr) // the last of them
+	}
+	alive, dead := held[shares[0].Queue], held[shares[1].Queue]
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	got, err := b.Claim(ctx, broker.ClaimRequest{Now: at(0), Worker: "w", Queues: shares, Max: 2})
+	if len(got.Jobs) != 1 || got.Jobs[0].Queue != alive.Queue || !broker.MayHaveApplied(err) {
+		t.Errorf("Claim gave %d jobs, %v; want the one of the other node, and an error that leaves open the rest", len(got.Jobs), err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	verdicts, err := b.Settle(ctx, broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{
+		{Job: &alive, Outcome: broker.Complete(nil)}, {Job: &dead, Outcome: broker.Complete(nil)}}})
+	if err != nil || verdicts[0].Err != nil || verdicts[0].State != broker.StateCompleted || !broker.MayHaveApplied(verdicts[1].Err) {
+		t.Errorf("Settle: %+v, %v; want one completed, and an error that leaves open the other", verdicts, err)
+	}
+	hung.Store("")
 }

@@ -124,3 +124,49 @@ func TestFull_AFullStoreRecoversLeases(t *testing.T) {
 		t.Errorf("a settle of a lease that is over\ngot  %v, %v\nwant ErrLeaseLost", verdicts, err)
 	}
 }
+
+// Calls that need not remove anything work in a full store, too: a claim that leaves a wake token, a search for leases that takes several
+// calls, a watch, and the removal of a queue whose workers ended without notice.
+func TestFull_CallsThatRemoveNothingWorkInAFullStore(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := openAs(t, c, Config{})
+	register(t, b, "w", "q", "left")
+	register(t, b, "gone", "q", "left")
+	enqueue(t, b, job("q", "a"), job("q", "b"))
+	claimAt(t, b, at(0), "gone", 1, "q")
+	q, pipe := b.queue("q"), c.Pipeline()
+	pipe.Del(t.Context(), q.key("t"))
+	pipe.HSet(t.Context(), q.key("n"), "gone", 1)
+	pipe.HSet(t.Context(), q.key("k"), "gone", 2) // more than it has, so that the search does not end early
+	for i := range 30_000 {
+		pipe.HSet(t.Context(), q.key("a"), fmt.Sprint("other", i), "20:w\n")
+	}
+	pipe.ConfigSet(t.Context(), "maxmemory", "1")
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	s := b.newClaim(&broker.ClaimRequest{Worker: "w", Now: at(0)}, true).step(0, 1, "q") // as for a share of 0
+	if err := b.runOne(t.Context(), s); err != nil || c.LLen(t.Context(), q.key("t")).Val() != 1 {
+		t.Errorf("a claim of no jobs: %v; want a token, since a job can be claimed", err)
+	}
+	if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}}); err != nil {
+		t.Errorf("Watch: %v", err)
+	}
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Now: at(1000), Refs: []broker.Ref{{Queue: "left"}}})
+	if err != nil || results[0].Err != nil {
+		t.Errorf("removing a queue: %v, %v", results, err)
+	}
+	found := 0
+	for call, more := 0, true; more; call++ {
+		got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(1), Worker: "w", Queues: []string{"q"}, Max: 10})
+		if found += len(got.Jobs); err != nil || call > 10 {
+			t.Fatalf("call %d of Reclaim: %v", call, err)
+		}
+		more = got.More
+	}
+	if found != 1 {
+		t.Errorf("reclaimed %d jobs, want 1", found)
+	}
+}

@@ -20,6 +20,7 @@ end
 for i = 1, q.buckets do
   if redis.call('EXISTS', q.bodies[i]) == 1 then return {0, now, 0} end
 end
+redis.call('DEL', q.token) -- begin with a removal, so that operators can make room in a full store
 for _, ids in ipairs({workers, redis.call('HKEYS', q.unreclaimed)}) do
   for _, id in ipairs(ids) do
     if redis.call('HEXISTS', q.group_counts, id) == 1 then leave_group(q, id) end

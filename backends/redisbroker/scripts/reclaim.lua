@@ -40,13 +40,11 @@ local function ran_out()
       late[#late + 1] = id
     end
   end
-  if #renewed > 0 then
-    redis.call('ZREM', q.lease_ends, '') -- a full server lets a script go on that removed something
-    redis.call('ZADD', q.lease_ends, unpack(renewed))
-  end
+  if #renewed > 0 then redis.call('ZADD', q.lease_ends, unpack(renewed)) end
   return late, #late > ENDED or #ids == LOOKS
 end
 
+redis.call('ZREM', q.lease_ends, '') -- a full server lets a script go on that removed something
 local cursor = m.scan or '0'
 local late, more_late = ran_out()
 for i = 1, math.min(#late, ENDED) do

@@ -10,5 +10,8 @@
 local q, m = open('watch')
 if q.refused then return q.refused end
 local till = now + tonumber(args.span)
-if till > tonumber(m.watch or 0) then redis.call('HSET', q.record, 'watch', int(till)) end
+if till > tonumber(m.watch or 0) then
+  redis.call('HDEL', q.record, '') -- a full server lets a script go on that removed something
+  redis.call('HSET', q.record, 'watch', int(till))
+end
 return {0, now}

@@ -69,7 +69,7 @@ type Config struct {
 	// Lease is how long the store reserves this server's jobs for it after its
 	// last heartbeat. Heartbeats come every third of Lease, and at least every
 	// 5 s. If the server dies, its jobs run again after Lease and at most a second
-	// more. Zero means 15 s; the minimum is 100 ms.
+	// more. Zero means 15 s; the minimum is 100 ms, the maximum a year.
 	//
 	// In a store that ends with this process (broker.Limits.InProcess,
 	// membroker) zero means 24 h, and the limit of 5 s does not apply. So an idle
@@ -78,7 +78,8 @@ type Config struct {
 	Lease time.Duration
 
 	// Timeout limits one run of a job that has no timeout of its own: its
-	// context ends with ErrTimeout. Zero means 30 minutes, NoTimeout no limit.
+	// context ends with ErrTimeout. Zero means 30 minutes, NoTimeout no limit; the
+	// minimum is 1 ms.
 	Timeout time.Duration
 
 	// Prefetch limits how many jobs are claimed before a slot is free for them.
@@ -131,19 +132,20 @@ type Config struct {
 
 	// StuckGrace is how long after the end of its context a running handler is
 	// reported as stuck: the server logs its stack and calls Hooks.Stuck. While
-	// stuck handlers hold half of the slots or more, Ready fails. Zero means 30 s.
+	// stuck handlers hold half of the slots or more, Ready fails. Zero means 30 s; the
+	// minimum is 1 ms.
 	StuckGrace time.Duration
 
 	// ReadinessWindow is how old the last successful exchange with the store may
 	// be for Ready to return nil. Heartbeats come at least every third of it. Zero
-	// means 30 s, or 24 h in a store that ends with this process.
+	// means 30 s, or 24 h in a store that ends with this process; the minimum is 100 ms.
 	ReadinessWindow time.Duration
 
 	// PollInterval is about how long an idle server waits for a wake-up before
 	// it asks the store itself. New and due jobs do not wait for it, unless the
 	// store cannot wake servers. Zero means 5 s; 1 s in a store that cannot wake
-	// servers; 4 h in one that ends with this process. The maximum is 12 h
-	// (broker.MaxWait). The server waits no longer than a third of Lease or a
+	// servers; 4 h in one that ends with this process. The minimum is 1 ms, the maximum
+	// 12 h (broker.MaxWait). The server waits no longer than a third of Lease or a
 	// fifth of ReadinessWindow.
 	PollInterval time.Duration
 
@@ -185,6 +187,9 @@ const (
 	maxConcurrency  = 100_000                // of goroutines that one process should not exceed
 	maxWeight       = 1000                   // a queue of weight 1 beside it still gets a slot in a thousand
 	minLease        = 100 * time.Millisecond // some round trips, since a lease is renewed several times
+	maxLease        = 365 * 24 * time.Hour   // the server computes with several leases, which must fit into a duration
+	minWindow       = minLease               // it also bounds the time between renewals
+	minDuration     = time.Millisecond       // less is a number that lacks its unit: 30 for 30*time.Second
 	maxPollInterval = broker.MaxWait
 	maxHistory      = 1000 // errors of a job: each is up to some KB of its record
 	defaultPerCPU   = 10   // handlers mostly wait for others
@@ -281,9 +286,6 @@ func (cfg *Config) check() error {
 			return broker.Invalid("RetryPolicies", "has no function for the type %q; give one or remove the entry", name)
 		}
 	}
-	if cfg.Lease != 0 && (cfg.Lease < minLease || cfg.Lease > broker.MaxDelay) {
-		return broker.Invalid("Lease", "is %v; use %v or more, or 0 for %v", cfg.Lease, minLease, broker.DefaultLease)
-	}
 	if cfg.Prefetch < NoPrefetch || cfg.Prefetch > broker.MaxClaim {
 		return broker.Invalid("Prefetch", "is %d; use 1 to %d, 0 for %d, or NoPrefetch", cfg.Prefetch, broker.MaxClaim, defaultPrefetch)
 	}
@@ -291,17 +293,18 @@ func (cfg *Config) check() error {
 		return broker.Invalid("ErrorHistory", "is %d; use 1 to %d, or 0 for %d", cfg.ErrorHistory, maxHistory, broker.DefaultErrorHistory)
 	}
 	for _, d := range []struct {
-		field    string
-		value    time.Duration
-		max, def time.Duration
+		field         string
+		value         time.Duration
+		min, max, def time.Duration
 	}{
-		{"Timeout", cfg.Timeout, broker.MaxDelay, broker.DefaultTimeout},
-		{"StuckGrace", cfg.StuckGrace, broker.MaxDelay, defaultStuckGrace},
-		{"ReadinessWindow", cfg.ReadinessWindow, broker.MaxDelay, defaultReadinessWindow},
-		{"PollInterval", cfg.PollInterval, maxPollInterval, defaultPollInterval},
+		{"Lease", cfg.Lease, minLease, maxLease, broker.DefaultLease},
+		{"Timeout", cfg.Timeout, minDuration, broker.MaxDelay, broker.DefaultTimeout},
+		{"StuckGrace", cfg.StuckGrace, minDuration, broker.MaxDelay, defaultStuckGrace},
+		{"ReadinessWindow", cfg.ReadinessWindow, minWindow, broker.MaxDelay, defaultReadinessWindow},
+		{"PollInterval", cfg.PollInterval, minDuration, maxPollInterval, defaultPollInterval},
 	} {
-		if d.value < 0 || d.value > d.max {
-			return broker.Invalid(d.field, "is %v; use up to %v, or 0 for %v", d.value, d.max, d.def)
+		if d.value != 0 && (d.value < d.min || d.value > d.max) {
+			return broker.Invalid(d.field, "is %v; use %v to %v, or 0 for %v", d.value, d.min, d.max, d.def)
 		}
 	}
 	return nil

@@ -32,12 +32,17 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		{"TypeConcurrency", Config{TypeConcurrency: map[string]int{"a:*:b": 1}}, "has a * before its end"},
 		{"Lease", Config{Lease: time.Millisecond}, "100ms"},
 		{"Lease", Config{Lease: -time.Second}, "100ms"},
+		{"Lease", Config{Lease: 50 * 365 * 24 * time.Hour}, "8760h"},
 		{"Prefetch", Config{Prefetch: -2}, "NoPrefetch"},
 		{"Prefetch", Config{Prefetch: 1001}, "1000"},
 		{"Timeout", Config{Timeout: -1}, "30m"},
+		{"Timeout", Config{Timeout: 30}, "is 30ns; use 1ms to"},
 		{"ErrorHistory", Config{ErrorHistory: -1}, "use 1 to"},
 		{"StuckGrace", Config{StuckGrace: -1}, "30s"},
+		{"StuckGrace", Config{StuckGrace: 999 * time.Microsecond}, "use 1ms to"},
 		{"ReadinessWindow", Config{ReadinessWindow: -1}, "30s"},
+		{"ReadinessWindow", Config{ReadinessWindow: 99 * time.Millisecond}, "use 100ms to"},
+		{"PollInterval", Config{PollInterval: 5}, "is 5ns; use 1ms to 12h"},
 		{"PollInterval", Config{PollInterval: 13 * time.Hour}, "12h"},
 		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"a": nil}}, `"a"`},
 	} {
@@ -46,6 +51,14 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		if !errors.As(err, &e) || !errors.Is(err, ErrInvalid) || e.Field != c.field || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: the error is %v; want it to name %s and say %q", c.cfg, err, c.field, c.says)
 		}
+	}
+}
+
+func TestConfig_TheShortestDurationsAreAccepted(t *testing.T) {
+	t.Parallel()
+	if _, err := NewServer(newStore(), Config{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckGrace: time.Millisecond,
+		ReadinessWindow: 100 * time.Millisecond, PollInterval: time.Millisecond}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -131,8 +131,14 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 // finish refuses what no store can check, derives the unique key, and sets the delay of a
 // debounce and DueAfter.
 func (c *enqueueConfig) finish() error {
+	if c.noKey && !c.keySet {
+		WithoutUnique().apply(c)
+	}
 	if c.job.Body.Unique.Conflict == broker.ConflictDebounce {
 		c.job.Delay, c.job.RunAt = c.quiet, time.Time{}
+	}
+	if !c.job.RunAt.After(time.Unix(0, 0)) { // in the past by every clock; stores keep no such times
+		c.job.RunAt = time.Time{}
 	}
 	c.job.Body.DueAfter = max(c.job.Delay, 0)
 	if at := c.job.RunAt; !at.IsZero() {

@@ -19,6 +19,7 @@ type enqueueConfig struct {
 	job    *broker.NewJob
 	unique bool          // some option asked for uniqueness
 	keySet bool          // WithUniqueKey set the key
+	noKey  bool          // Definition.UniqueBy gave the job no key: it is not unique
 	quiet  time.Duration // of WithUniqueDebounce
 
 	labels []string

@@ -100,6 +100,19 @@ func TestOptions_DelayAndRunAtReplaceEachOther(t *testing.T) {
 	}
 }
 
+func TestOptions_ATimeInThePastMeansAtOnceHoweverFar(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, newSpyStore(t), ClientConfig{})
+	zone := time.FixedZone("", -12*60*60)
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, 1).In(zone), time.Date(1969, 7, 20, 0, 0, 0, 0, time.UTC),
+		time.Date(-300, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1, 0), time.Now().Add(-time.Second)} {
+		info, err := c.Enqueue(t.Context(), NewTask("mail", nil), WithRunAt(at))
+		if err != nil || info.State != StatePending {
+			t.Errorf("run at %v: %+v, %v; want it pending", at, info, err)
+		}
+	}
+}
+
 func TestOptions_ADebounceSetsTheDelayUnlessALaterOptionEndsIt(t *testing.T) {
 	t.Parallel()
 	key, debounce := WithUniqueKey("k"), WithUniqueDebounce(time.Minute, time.Hour)
@@ -231,12 +244,14 @@ func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 		"negative delay":   {task, WithDelay(-1), ErrInvalid, "delay: invalid: is negative (-1ns); use zero or more"},
 		"endless delay": {task, WithDelay(200 * 365 * 24 * time.Hour), ErrInvalid,
 			"delay: invalid: is 1752000h0m0s, the limit is"},
-		"run at in 1969": {task, WithRunAt(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
-			"run at: invalid: is in the year 1969; use one within 1970 to 2199"},
 		"run at in 2200": {task, WithRunAt(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
-			"run at: invalid: is in the year 2200"},
+			"run at: invalid: is 2200-01-01T00:00:00Z; use a time after the first instant of 1970, up to the year 2199"},
+		"run at in 10000": {task, WithRunAt(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
+			"run at: invalid: is 10000-01-01T00:00:00Z"},
 		"deadline in 2200": {task, WithDeadline(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
-			"deadline: invalid: is in the year 2200"},
+			"deadline: invalid: is 2200-01-01T00:00:00Z"},
+		"deadline in 1969": {task, WithDeadline(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
+			"deadline: invalid: is 1969-01-01T00:00:00Z"},
 		"negative timeout":      {task, WithTimeout(-time.Second), ErrInvalid, "timeout: invalid: is negative (-1s); use zero or more"},
 		"negative retention":    {task, WithRetention(-time.Second), ErrInvalid, "retention: invalid: is negative"},
 		"negative retries":      {task, WithMaxRetries(-1), ErrInvalid, "max retries: invalid: is -1; use 0 to 1000000"},

@@ -102,6 +102,13 @@ func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 		if err := never.Start(context.Background(), h); !errors.Is(err, ErrStarted) {
 			t.Errorf("a Start after a Shutdown alone says %v", err)
 		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for range 50 {
+			if err := errors.Join(s.Shutdown(ended), never.Shutdown(ended)); err != nil {
+				t.Fatalf("the Shutdown of a server that has ended says %v", err)
+			}
+		}
 	})
 }
 

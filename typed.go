@@ -39,7 +39,7 @@ func (d Definition[T]) WithCodec(codec Codec) Definition[T] {
 // UniqueBy returns the definition with a function that computes each job's
 // unique key; see WithUniqueKey. WithUniqueUntilDone, WithUniqueUntilStarted
 // and WithUniqueWindow say how long the key is held. A job whose key is "" is
-// not unique.
+// not unique, unless WithUniqueKey gives it one.
 func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 	d.uniqueBy = key
 	return d
@@ -77,11 +77,18 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 		if key := d.uniqueBy(args); key != "" {
 			options = append(options, WithUniqueKey(key))
 		} else {
-			options = append(options, WithoutUnique())
+			options = append(options, withoutKey)
 		}
 	}
 	return &Task{typ: d.typ, payload: payload, options: append(options, opts...), chain: d.enqueue}, nil
 }
+
+// withoutKey is WithoutUnique that lasts: later options that only say how long a key is held
+// do not make the job unique by its payload.
+var withoutKey = optionFunc(func(c *enqueueConfig) {
+	WithoutUnique().apply(c)
+	c.noKey = true
+})
 
 // Enqueue makes a task with args as its payload and passes it to the Enqueuer, usually
 // a Client; see Client.Enqueue. It fails, with ErrInvalid, when args cannot be encoded.

@@ -147,6 +147,32 @@ func TestTyped_UniqueByGivesEachJobItsKey(t *testing.T) {
 	}
 }
 
+func TestTyped_AJobWhoseKeyIsEmptyIsNotUniqueWhateverTheOptions(t *testing.T) {
+	t.Parallel()
+	mail := Define[mailArgs]("mail", WithUniqueKey("of all")).UniqueBy(func(a mailArgs) string { return a.To })
+	for name, test := range map[string]struct {
+		options []Option
+		want    broker.Unique
+	}{
+		"until done":    {[]Option{WithUniqueUntilDone(time.Hour)}, broker.Unique{}},
+		"until started": {[]Option{WithUniqueUntilStarted(0)}, broker.Unique{}},
+		"window":        {[]Option{WithUniqueWindow(time.Hour)}, broker.Unique{}},
+		"keep last":     {[]Option{WithUniqueKeepLast()}, broker.Unique{}},
+		"debounce":      {[]Option{WithUniqueDebounce(time.Minute, time.Hour)}, broker.Unique{}},
+		"a key":         {[]Option{WithUniqueUntilDone(time.Hour), WithUniqueKey("k")}, broker.Unique{Key: "k", TTL: time.Hour}},
+	} {
+		store := newSpyStore(t)
+		c := newTestClient(t, store, ClientConfig{Defaults: []Option{WithUniqueUntilDone(time.Minute)}})
+		if _, err := mail.Enqueue(t.Context(), c, mailArgs{N: 1}, test.options...); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := store.only(t, DefaultQueue); got.Body.Unique != test.want || got.State != StatePending {
+			t.Errorf("%s: unique is %+v, %v; want %+v", name, got.Body.Unique, got.State, test.want)
+		}
+	}
+}
+
 func TestTyped_ZeroDefinitionIsRefusedByEnqueue(t *testing.T) {
 	t.Parallel()
 	var d Definition[int]

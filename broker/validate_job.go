@@ -66,7 +66,7 @@ func CheckTime(field string, t time.Time) error {
 		return nil
 	}
 	if !t.After(time.Unix(0, 0)) || !t.Before(MaxTime) {
-		return Invalid(field, "is in the year %d; use one within 1970 to 2199", t.UTC().Year())
+		return Invalid(field, "is %s; use a time after the first instant of 1970, up to the year 2199", t.UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }

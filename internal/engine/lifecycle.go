@@ -57,6 +57,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-s.done:
 		return s.err
 	case <-ctx.Done():
+	}
+	select {
+	case <-s.done: // both ends came; the one of the drain tells more
+		return s.err
+	default:
 		s.Hurry()
 		return fmt.Errorf("jobs: shutdown: %w", ctx.Err())
 	}

@@ -72,8 +72,16 @@ func (b *Broker) Now() time.Time {
 
 // Advance lets d pass by the store's clock: delayed jobs and retries become due,
 // leases and unique windows end. In a testing/synctest bubble it sleeps for d;
-// elsewhere it advances the store's clock, and time.Now does not change.
-func (b *Broker) Advance(d time.Duration) { b.advance(d, inBubble()) }
+// elsewhere it advances the store's clock, and time.Now does not change. A negative d
+// ends the test: time does not go back.
+func (b *Broker) Advance(d time.Duration) {
+	b.t.Helper()
+	if d < 0 {
+		b.t.Fatalf("jobstest: Advance: d is %v; use zero or more, time does not go back", d)
+		return
+	}
+	b.advance(d, inBubble())
+}
 
 func (b *Broker) advance(d time.Duration, bubble bool) {
 	if bubble {

@@ -95,6 +95,14 @@ func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report 
 			o.drain(d)
 		}
 	}
+	switch {
+	case d.limit < 1:
+		t.Fatalf("jobstest: Drain: Limit is %d; use 1 or more", d.limit)
+		return d.report
+	case d.ahead < 0:
+		t.Fatalf("jobstest: Drain: Ahead is %v; use zero or more, time does not go back", d.ahead)
+		return d.report
+	}
 	began := b.Now()
 	d.run(began)
 	d.report.Passed = b.Now().Sub(began)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,5 +343,21 @@ func TestDrain_TellsOfQueuesThatItDoesNotServe(t *testing.T) {
 	})
 	if want := `Drain: queue "mail" has 1 pending job, and is not among the Queues of Config`; !slices.Contains(fake.logs, want) {
 		t.Errorf("the log is %q, want %q", fake.logs, want)
+	}
+}
+
+func TestDrain_RefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]func(b *jobstest.Broker, t *fakeT){
+		"Limit is 0; use 1 or more": func(b *jobstest.Broker, t *fakeT) { jobstest.Drain(t, b, jobs.NewServeMux(), jobstest.Limit(0)) },
+		"Ahead is -1s; use zero or more": func(b *jobstest.Broker, t *fakeT) {
+			jobstest.Drain(t, b, jobs.NewServeMux(), jobstest.Ahead(-time.Second))
+		},
+		"d is -1s; use zero or more, time": func(b *jobstest.Broker, _ *fakeT) { b.Advance(-time.Second) },
+	} {
+		fake := inTest(t, func(t *fakeT) { f(jobstest.New(t), t) })
+		if !strings.Contains(fake.text(), want) {
+			t.Errorf("the message is %q, want %q", fake.text(), want)
+		}
 	}
 }

@@ -21,7 +21,8 @@ import (
 //
 // In the repeated runs the job has the same ID, idempotency key and payload, and one
 // more delivery and crash. Results of effects are compared by their exported fields;
-// effects can return the same map or slice each time. Options are those of Run.
+// effects can return the same map or slice each time. It may have up to 100,000
+// values, and pointers back to where they come from. Options are those of Run.
 //
 // CheckIdempotent does not find a handler that leaves its effect incomplete when a run
 // is interrupted: its first run succeeds.
@@ -50,7 +51,11 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 		t.Fatalf("the first run of %q has to complete its job, but it was %v", def.Type(), first)
 		return
 	}
-	want := flatten(effects())
+	want, err := flatten(effects())
+	if err != nil {
+		t.Fatalf("jobstest: CheckIdempotent: %v", err)
+		return
+	}
 	c.cfg.Hooks = hooks
 	job := b.log.all()[0].job
 	points := append([]*broker.Kept{c.head.Kept}, kept...)
@@ -75,7 +80,12 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 			t.Errorf("the handler of %q is not idempotent: delivered again %s, its job was %v", def.Type(), when, result)
 			return
 		}
-		if changed := want.changes(flatten(effects())); len(changed) > 0 {
+		now, err := flatten(effects())
+		if err != nil {
+			t.Fatalf("jobstest: CheckIdempotent: %v", err)
+			return
+		}
+		if changed := want.changes(now); len(changed) > 0 {
 			t.Errorf("the handler of %q is not idempotent: delivered again %s, it changed its effects:%s",
 				def.Type(), when, indent(changed))
 			return
@@ -86,53 +96,95 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 // flat is a copy of a value at one time: path → text.
 type flat map[string]string
 
-func flatten(v any) flat {
+// maxFlat and maxPath bound how many values effects may have, and the bytes of the path to one of them: values
+// that point at one another in many ways have endless paths.
+const (
+	maxFlat = 100_000
+	maxPath = 5_000
+)
+
+func flatten(v any) (flat, error) {
 	f := make(flat)
-	f.add("effects", reflect.ValueOf(v), 0)
-	return f
+	if !f.add("effects", reflect.ValueOf(v), make(map[reference]bool)) {
+		return nil, fmt.Errorf("effects has more than %d values, or very deep ones; return fewer of them, without pointers between them", maxFlat)
+	}
+	return f, nil
 }
 
-func (f flat) add(path string, v reflect.Value, depth int) {
-	if depth > maxDepth || !v.IsValid() {
+// reference is a pointer, a map or a slice.
+type reference struct {
+	of   reflect.Type
+	at   uintptr
+	size int
+}
+
+// add adds a value, and reports whether there was room for all of it. within has the references on the way
+// to it, which ends cycles.
+func (f flat) add(path string, v reflect.Value, within map[reference]bool) (room bool) {
+	if len(f) >= maxFlat || len(path) > maxPath {
+		return false
+	}
+	if !v.IsValid() {
 		f[path] = show(v)
-		return
+		return true
 	}
 	if v.CanInterface() {
 		if _, ok := v.Interface().([]byte); ok {
 			f[path] = show(v)
-			return
+			return true
 		}
 	}
+	if r := referenceOf(v); r.at != 0 {
+		if within[r] {
+			f[path] = "a value that this one is in"
+			return true
+		}
+		within[r] = true
+		defer delete(within, r)
+	}
+	room = true
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			f[path] = "nil"
-			return
+			return true
 		}
-		f.add(path, v.Elem(), depth+1)
+		return f.add(path, v.Elem(), within)
 	case reflect.Slice, reflect.Array:
 		f[path] = plural(v.Len(), "element")
-		for i := range v.Len() {
-			f.add(fmt.Sprintf("%s[%d]", path, i), v.Index(i), depth+1)
+		for i := 0; room && i < v.Len(); i++ {
+			room = f.add(fmt.Sprintf("%s[%d]", path, i), v.Index(i), within)
 		}
 	case reflect.Map:
 		f[path] = plural(v.Len(), "key")
-		for _, k := range v.MapKeys() {
-			f.add(fmt.Sprintf("%s[%s]", path, show(k)), v.MapIndex(k), depth+1)
+		for keys := v.MapRange(); room && keys.Next(); {
+			room = f.add(fmt.Sprintf("%s[%s]", path, show(keys.Key())), keys.Value(), within)
 		}
 	case reflect.Struct:
 		if !exports(v.Type()) {
 			f[path] = show(v)
-			return
+			return true
 		}
-		for i := range v.NumField() {
+		for i := 0; room && i < v.NumField(); i++ {
 			if field := v.Type().Field(i); field.IsExported() {
-				f.add(join(path, field.Name), v.Field(i), depth+1)
+				room = f.add(join(path, field.Name), v.Field(i), within)
 			}
 		}
 	default:
 		f[path] = show(v)
 	}
+	return room
+}
+
+// referenceOf returns v as a reference; its at is 0 if v is nil or something else.
+func referenceOf(v reflect.Value) (r reference) {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return reference{v.Type(), v.Pointer(), v.Len()}
+	case reflect.Pointer:
+		return reference{v.Type(), v.Pointer(), 0}
+	}
+	return r
 }
 
 // changes lists the differences of two flat values.

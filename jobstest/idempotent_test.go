@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
@@ -111,4 +113,52 @@ func TestCheckIdempotent_ARunThatFailsIsToldAsThat(t *testing.T) {
 		jobstest.CheckIdempotent(t, h, goodbyeMail, goodbye{}, func() any { return nil })
 	})
 	fake.wantText(t, `the first run of "email:goodbye" has to complete its job, but it was retried in …: down`)
+}
+
+// person is a value with pointers back.
+type person struct {
+	Name    string
+	Friends []*person
+	Boss    *person
+}
+
+func TestCheckIdempotent_EffectsMayHavePointersBack(t *testing.T) {
+	t.Parallel()
+	ada, bob := &person{Name: "ada"}, &person{Name: "bob"}
+	ada.Friends, ada.Boss = []*person{bob}, ada
+	bob.Friends, bob.Boss = []*person{ada}, ada
+	all := map[string]any{"ada": ada, "bob": bob}
+	all["all"] = all
+	runs := 0
+	h := goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error {
+		if runs++; runs > 1 {
+			bob.Name = "rob"
+		}
+		return nil
+	})
+	fake := inTest(t, func(t *fakeT) {
+		jobstest.CheckIdempotent(t, h, goodbyeMail, goodbye{To: "ada"}, func() any { return all })
+	})
+	fake.wantText(t, `
+the handler of "email:goodbye" is not idempotent: delivered again with nothing stored, it changed its effects:
+  effects["ada"].Friends[0].Name: was "bob", is "rob"
+  effects["bob"].Name: was "bob", is "rob"`)
+}
+
+func TestCheckIdempotent_EffectsWithoutEndAreRefused(t *testing.T) {
+	t.Parallel()
+	town := make([]*person, 20)
+	for i := range town {
+		town[i] = &person{Name: fmt.Sprint(i)}
+	}
+	for _, p := range town { // everybody knows everybody
+		p.Friends = slices.Clone(town)
+	}
+	h := goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return nil })
+	fake := inTest(t, func(t *fakeT) {
+		jobstest.CheckIdempotent(t, h, goodbyeMail, goodbye{To: "ada"}, func() any { return town[0] })
+	})
+	if !strings.Contains(fake.text(), "more than 100000 values") {
+		t.Errorf("the message is %q", fake.text())
+	}
 }

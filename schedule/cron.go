@@ -45,6 +45,9 @@ var shorthands = map[string]string{
 // as @daily.
 func parseCron(line string) (*cronLine, error) {
 	words := strings.Fields(line)
+	if len(words) > 0 && strings.Contains(words[0], "TZ=") {
+		return nil, broker.Invalid("spec", "%q begins with a zone; give the zone apart from the line, as Cron(line, zone)", line)
+	}
 	if len(words) == 1 && strings.HasPrefix(words[0], "@") {
 		full, ok := shorthands[strings.ToLower(words[0])]
 		if !ok {

@@ -26,7 +26,7 @@ func (r *record) from(through time.Time) time.Time { return later(through, r.Sin
 // change nothing.
 func isAhead(t, now time.Time) bool { return t.Sub(now) > Grace }
 
-// after returns the first tick after t.
+// after returns the first tick after t. If next is past the end, ok is false.
 func (p *plan) after(t time.Time) (time.Time, bool) {
 	if before := p.start.Add(-1); !p.start.IsZero() && t.Before(before) {
 		t = before
@@ -35,8 +35,8 @@ func (p *plan) after(t time.Time) (time.Time, bool) {
 	return next, ok && (p.end.IsZero() || !next.After(p.end))
 }
 
-// dueAt returns when a tick runs. following is the time of the next tick, zero if
-// there is none.
+// dueAt returns when a tick runs. following is the time of the next tick, even if it is past the end; zero
+// if there is none.
 func (p *plan) dueAt(tick, following time.Time) time.Time {
 	offset := p.offset
 	if !following.IsZero() {
@@ -84,9 +84,6 @@ func (p *plan) scan(from, now time.Time) (d due, more bool) {
 	tick, ok := p.after(from)
 	for n := 0; ok; n++ {
 		following, further := p.after(tick)
-		if !further {
-			following = time.Time{}
-		}
 		at := p.dueAt(tick, following)
 		if at.After(now) {
 			d.next = at

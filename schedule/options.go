@@ -100,7 +100,7 @@ func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End =
 func WithPaused(by string) Option { return optionFunc(func(s *settings) { s.Paused = by }) }
 
 // WithExpiry gives each tick's job a deadline of d after its nominal time; see
-// jobs.WithDeadline. The default is none.
+// jobs.WithDeadline. It must be longer than the jitter. The default is none.
 func WithExpiry(d time.Duration) Option {
 	return optionFunc(func(s *settings) { s.Expiry = duration(d) })
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -65,6 +66,37 @@ func TestWithPaused_OfADefinitionThatServersPut(t *testing.T) {
 		pass(time.Second)
 		if got := w.ticks(); len(got) != 1 {
 			t.Errorf("RunNow of a paused schedule ran %v", got)
+		}
+	})
+}
+
+func TestResume_ATickThatWaitedForTheEndOfAJobIsNotForgotten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		end := make(chan struct{})
+		w.handler = func(ctx context.Context, _ *jobs.Job) error {
+			select {
+			case <-end:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		w.up()
+		w.put("s", Every(4*time.Hour), WithOverlap(OverlapBuffer), WithJob(jobs.WithTimeout(jobs.NoTimeout)))
+		pass(8*time.Hour + time.Minute)
+		if info := w.info("s"); info.Buffered.IsZero() {
+			t.Fatal("no tick waits for the end of the job")
+		}
+		if err := w.schedules.Pause(w.Context(), "s", "ada"); err != nil {
+			t.Fatal(err)
+		}
+		close(end)
+		pass(time.Hour)
+		if err := w.schedules.Resume(w.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		pass(30 * time.Second)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T04:00:00Z 2000-01-01T08:00:00Z]" {
+			t.Errorf("half a minute after the end of the pause %v ran", got)
 		}
 	})
 }

@@ -108,6 +108,7 @@ func TestPut_WhatCannotBe(t *testing.T) {
 			"a negative window":  {"s", Every(time.Hour), task, []Option{WithMisfire(RunUpTo(1, -1))}, "misfire window"},
 			"a negative jitter":  {"s", Every(time.Hour), task, []Option{WithJitter(-1)}, "jitter"},
 			"a negative expiry":  {"s", Every(time.Hour), task, []Option{WithExpiry(-1)}, "expiry"},
+			"a long jitter":      {"s", Cron("@daily", ""), task, []Option{WithJitter(time.Hour), WithExpiry(time.Hour)}, "expiry"},
 			"an early end":       {"s", Every(time.Hour), task, []Option{WithStart(time.Now()), WithEnd(time.Now().Add(-1e9))}, "end"},
 			"a start in 1800":    {"s", Every(time.Hour), task, []Option{WithStart(time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC))}, "start"},
 			"no tick in a span":  {"s", Cron("0 0 1 1 *", ""), task, []Option{WithStart(time.Now().Add(1e9)), WithEnd(time.Now().Add(2e9))}, "spec"},
@@ -240,6 +241,9 @@ func TestSync_RemovesWhatTheCodeNoLongerNames(t *testing.T) {
 		done, err := w.schedules.Sync(w.Context(), d("a", time.Hour), d("b", time.Minute), d("d", time.Hour))
 		if err != nil || fmt.Sprint(done) != "{[d] [b] [a] [c]}" {
 			t.Errorf("the second Sync did %+v (%v)", done, err)
+		}
+		if _, err := New(w.store, "").Sync(w.Context()); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "owner") {
+			t.Errorf("without an owner: %v", err)
 		}
 		if _, err := w.schedules.Sync(w.Context(), d("a", time.Hour), d("a", time.Minute)); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("two definitions of one ID: %v", err)

@@ -96,6 +96,10 @@ func newRecord(d Definition, owner string, limits broker.Limits) (*record, error
 	if err != nil {
 		return nil, err
 	}
+	if s.Expiry > 0 && s.Jitter >= s.Expiry {
+		return nil, broker.Invalid("expiry", "is %v, and the jitter of %v can delay ticks past it, so that they never run; make it longer",
+			time.Duration(s.Expiry), time.Duration(s.Jitter))
+	}
 	if _, ok := p.after(time.Time{}); !ok && !s.Start.IsZero() {
 		return nil, broker.Invalid("spec", "%q never fires between the start and the end", d.Spec.text)
 	}

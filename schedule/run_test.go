@@ -238,6 +238,22 @@ func TestSchedule_JitterMovesAllTicksAlike(t *testing.T) {
 	}
 }
 
+func TestSchedule_JitterMovesTheLastTickAsTheOthers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		start := time.Now()
+		w.put("s", Every(time.Minute), WithJitter(time.Hour), WithEnd(start.Add(3*time.Minute)))
+		pass(2 * time.Hour)
+		offsets := make(map[time.Duration]bool)
+		for id, began := range w.begun {
+			offsets[began.Sub(at(t, id[2:]))] = true
+		}
+		if len(w.begun) != 3 || len(offsets) != 1 {
+			t.Errorf("%d ticks ran, put off by %v; want 3, all by the same", len(w.begun), offsets)
+		}
+	})
+}
+
 func TestSchedule_StartAndEnd(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()

@@ -192,6 +192,9 @@ func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done S
 	if err := s.checkDefinitions(ctx, definitions); err != nil {
 		return done, err
 	}
+	if err := broker.CheckName("owner", s.owner); err != nil { // it would be that of each schedule that cannot be read
+		return done, about(err, "sync schedules", "")
+	}
 	named := make(map[string]bool)
 	for _, d := range definitions {
 		named[d.ID] = true
@@ -284,14 +287,21 @@ func (s *Schedules) Pause(ctx context.Context, id, by string) error {
 	}), "pause schedule", id)
 }
 
-// Resume ends a pause: the next tick is the first one after now.
+// Resume ends a pause: the next tick is the first one after now. A tick that waited for the end of the
+// previous job before the pause waits again.
 func (s *Schedules) Resume(ctx context.Context, id string) error {
-	return about(s.change(ctx, id, func(st *state, now time.Time) error {
+	waits := false
+	err := s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused != nil {
 			st.Paused, st.Through = nil, later(st.Through, when(now))
 		}
+		waits = !st.Buffered.IsZero()
 		return nil
-	}), "resume schedule", id)
+	})
+	if err == nil && waits { // a paused schedule sleeps until its next tick
+		err = s.wake(ctx, id)
+	}
+	return about(err, "resume schedule", id)
 }
 
 func later(a, b time.Time) time.Time {

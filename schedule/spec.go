@@ -33,7 +33,7 @@ func Cron(line, zone string) Spec {
 	return Spec{text: strings.Join(strings.Fields(line), " "), zone: zone}
 }
 
-// Every returns the spec of an interval of whole seconds, at least one. Ticks are
+// Every returns the spec of an interval of whole seconds, from one to those of 100 years. Ticks are
 // counted from the start that WithStart sets, otherwise from 1970 in UTC:
 // Every(time.Hour) ticks at full hours, whenever the schedule was created.
 func Every(interval time.Duration) Spec { return Spec{text: everyPrefix + interval.String()} }
@@ -81,7 +81,8 @@ func (s Spec) parse(anchor time.Time) (timing, error) {
 	if text, ok := strings.CutPrefix(s.text, everyPrefix); ok {
 		interval, err := time.ParseDuration(text)
 		if err != nil || interval < time.Second || interval%time.Second != 0 || interval > broker.MaxDelay {
-			return nil, broker.Invalid("spec", "%q has no interval of whole seconds, 1s or more; use @every 90s for example", s.text)
+			return nil, broker.Invalid("spec", "%q has no interval of whole seconds, from 1s to %v; use @every 90s for example",
+				s.text, broker.MaxDelay)
 		}
 		if anchor.IsZero() {
 			anchor = time.Unix(0, 0).UTC()

@@ -111,3 +111,17 @@ func TestScope_AddsMoreThanHalfOfTheNodesAgain(t *testing.T) {
 		t.Errorf("as many other nodes: %v, want ErrTooLarge", err)
 	}
 }
+
+func TestScope_AddsNothingToAWorkflowThatHasEnded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.run(New("wf").Add(node("a")), StateCompleted)
+		late := &Scope{store: store{w.store}, client: w.client, id: "wf", node: "a"}
+		if err := late.Add(w.Context(), node("b", "a")); !errors.Is(err, broker.ErrWrongState) {
+			t.Errorf("a run that lost its lease adds a node: %v, want ErrWrongState", err)
+		}
+		if left := w.left("default"); len(left) > 0 {
+			t.Errorf("jobs are left: %v", left)
+		}
+	})
+}

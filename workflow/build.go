@@ -87,7 +87,8 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	p.give("")
 	if size := len(p.graph.encode()); size > b.limits.PayloadLimit() {
 		return nil, &broker.Error{Field: "nodes", Err: broker.ErrTooLarge, Hint: fmt.Sprintf(
-			"%d nodes make a graph of %d bytes, the limit is %d; use shorter names, or nest workflows", len(nodes), size, b.limits.PayloadLimit())}
+			"%d nodes with %d edges make a graph of %d bytes, the limit is %d; %s, use shorter names, or nest workflows",
+			len(nodes), countEdges(nodes), size, b.limits.PayloadLimit(), joinHint)}
 	}
 	return p, nil
 }
@@ -126,6 +127,19 @@ func (p *plan) checkIDs() error {
 	return nil
 }
 
+// joinHint says how to have fewer edges.
+const joinHint = "put a join, which is a node without a task, between large groups"
+
+// edgeSize is how many bytes of a stored graph an edge takes at least.
+const edgeSize = 2
+
+func countEdges(nodes []Node) (n int) {
+	for i := range nodes {
+		n += len(nodes[i].After) + len(nodes[i].AfterAny) + len(nodes[i].Before)
+	}
+	return n
+}
+
 // vertices checks nodes and adds them to the graph of p. If known is not nil, p
 // is an addition to known.
 func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
@@ -142,6 +156,10 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	if total > maxNodes {
 		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,
 			Hint: fmt.Sprintf("there are %d, the limit is %d; make parts of it nested workflows (Node.Workflow)", total, maxNodes)}
+	}
+	if edges := countEdges(nodes); edges > b.limits.PayloadLimit()/edgeSize {
+		return &broker.Error{Field: "edges", Err: broker.ErrTooLarge,
+			Hint: fmt.Sprintf("there are %d, and a graph has room for %d at most; %s", edges, b.limits.PayloadLimit()/edgeSize, joinHint)}
 	}
 	place := make(map[string]int, len(nodes))
 	for i := range nodes {

@@ -187,13 +187,20 @@ func Signal(ctx context.Context, client *jobs.Client, workflow, name string, pay
 	}(), "signal workflow", workflow)
 }
 
+var errOver = &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow has ended"}
+
+// hasEnded reports whether a workflow, given its job, has ended and cannot be retried.
+func hasEnded(job *broker.Job) bool {
+	return job.State == broker.StateCompleted || job.State == broker.StateCancelled
+}
+
 func (s store) signal(ctx context.Context, workflow, name string, payload []byte) error {
 	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{workflow}, NoPayload: true})
 	if err != nil {
 		return err
 	}
-	if len(page.Jobs) > 0 && (page.Jobs[0].State == broker.StateCompleted || page.Jobs[0].State == broker.StateCancelled) {
-		return &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow has ended"}
+	if len(page.Jobs) > 0 && hasEnded(&page.Jobs[0]) {
+		return errOver
 	}
 	if len(payload) > broker.MaxResult {
 		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}

@@ -85,7 +85,9 @@ func Group(parts ...Part) Part {
 }
 
 // Chain returns parts that run one after another: the first nodes of each come
-// after the last nodes of the previous one. Empty groups are left out.
+// after the last nodes of the previous one. Empty groups are left out. Two groups
+// of n nodes have n² edges; if n is some hundreds, put a join between them: a Node
+// without a Task.
 func Chain(parts ...Part) Part {
 	var all part
 	var last []string
@@ -96,6 +98,10 @@ func Chain(parts ...Part) Part {
 		nodes := slices.Clone(p.nodes())
 		first, end := edges(nodes)
 		for _, i := range first {
+			if len(nodes[i].After) == 0 {
+				nodes[i].After = slices.Clip(last) // shared: nobody changes it
+				continue
+			}
 			nodes[i].After = append(slices.Clip(nodes[i].After), last...)
 		}
 		last = last[:0:0]

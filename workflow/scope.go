@@ -229,6 +229,7 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 //
 // Adding the same nodes again does nothing, so a handler that runs a second time
 // can call Add again. If a node is invalid, nothing is added; the error names it.
+// It is ErrWrongState if the workflow has ended, which a handler that lost its lease can find.
 // After an error of the store, return it from the handler, so that it runs again.
 //
 // A workflow reads all additions each time it runs. So add many nodes in one call rather than one node in
@@ -245,6 +246,9 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	w, err := s.load(ctx, s.id)
 	if err != nil {
 		return err
+	}
+	if hasEnded(w.job) { // this run has lost its lease: nobody would start the nodes, or remove them
+		return errOver
 	}
 	g := w.graph
 	me, ok := g.names[s.node]

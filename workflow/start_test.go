@@ -24,6 +24,13 @@ func TestStart_RefusesWhatCannotBe(t *testing.T) {
 	for i := range long {
 		long[i] = node(fmt.Sprintf("%s%05d", strings.Repeat("x", 90), i))
 	}
+	twice := func(n int) Part { // two groups of n nodes, one after the other
+		var one, two []Part
+		for i := range n {
+			one, two = append(one, node(fmt.Sprint("a", i))), append(two, node(fmt.Sprint("b", i)))
+		}
+		return Chain(Group(one...), Group(two...))
+	}
 	deep := New("deep").Add(node("leaf"))
 	for range 12 {
 		deep = New("deep").Add(Node{Name: "d", Workflow: deep})
@@ -53,6 +60,8 @@ func TestStart_RefusesWhatCannotBe(t *testing.T) {
 		{"a colon", w(node(":undo:a")), broker.ErrInvalid, "colon"},
 		{"too many nodes", w(many...), broker.ErrTooLarge, "nest"},
 		{"too large a graph", w(long...), broker.ErrTooLarge, "nest"},
+		{"too many edges for a graph", w(twice(600)), broker.ErrTooLarge, "1200 nodes with 360000 edges"},
+		{"far too many edges", w(twice(10_000)), broker.ErrTooLarge, "edges: too large: there are 100000000"},
 		{"too deep", New("top").Add(Node{Name: "d", Workflow: deep}), broker.ErrInvalid, "nested"},
 		{"an ID for a job", w(Node{Name: "mine", Task: task(jobs.WithID("x"))}), broker.ErrInvalid, "node mine, id"},
 		{"a delay for a job", w(Node{Name: "mine", Task: task(jobs.WithDelay(time.Second))}), broker.ErrInvalid, "node mine, delay"},

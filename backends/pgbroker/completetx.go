@@ -27,10 +27,11 @@ type Completing interface {
 // The call checks the lease and locks the job until the transaction ends. Commit at once, since
 // a settle of the same job waits for that. After an error the transaction can only be rolled
 // back: CompleteTx makes a commit fail. The error is ErrLeaseLost if the worker no longer has
-// the lease. It is ErrInvalid if the transaction has ended or failed; then it is also
-// pgx.ErrTxClosed (for database/sql: sql.ErrTxDone) if the transaction reports that. If the
-// answer to the commit is lost, return the error of the commit: if the transaction did commit,
-// the job is gone and nothing else happens; if not, the job is retried.
+// the lease. It is ErrInvalid if the transaction is READ ONLY, or has ended or failed. If the
+// transaction itself reports that it has ended, the error is also pgx.ErrTxClosed (for
+// database/sql: sql.ErrTxDone). If the answer to the commit is lost, return the error of the
+// commit: if the transaction did commit, the job is gone and nothing else happens; if not, the job
+// is retried.
 //
 // It takes two round trips. The transaction may have any isolation level; it
 // belongs to one goroutine.
@@ -69,7 +70,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	steps := []step{{sql: inSchema("lock table jobs.queue in access share mode", b.config.Schema)}, // fails without a transaction
 		kept.read(b), b.byIndex(false)}
 	if err := in.run(ctx, append(steps, s.steps()...)...); err != nil {
-		return err
+		return kept.refuse(err)
 	}
 	t := s.turns[0]
 	if !t.served {

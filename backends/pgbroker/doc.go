@@ -31,10 +31,10 @@
 //
 // Calls that wait for several row locks take them in the same order, so that they do not
 // deadlock: first jobs, by queue name and then by ID, and the unique keys of the jobs that
-// end, by key; then the rows of a worker, by queue number; then the limits of queues, by
-// queue number; then the keys that a claim makes, by name. Settles, operations, repairs,
-// claims, renewals and retires keep this order. Their statements use indexes, which have that
-// order (settings.sql). All other locked rows are skipped (skip locked) and found again later:
+// end, by key, with the jobs that wait behind these; then the rows of a worker, by queue number;
+// then the limits of queues, by queue number; then the keys that a claim makes, by name. Settles,
+// operations, repairs, claims, renewals and retires keep this order. Their statements use indexes,
+// which have that order (settings.sql). All other locked rows are skipped (skip locked) and found again later:
 // jobs that another claim or a reclaim takes, keys that another claim uses, ended workers. An
 // enqueue locks in the opposite order, unique keys before IDs, so it waits only for a bounded
 // time (lock_timeout), and so does a redrive, which takes unique keys again. If the server still

@@ -11,6 +11,10 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.KeysReply{}, broker.About(err, "keys", "", "")
 	}
+	if req.Cursor != "" && broker.CheckName("cursor", req.Cursor) != nil {
+		err := broker.Invalid("cursor", "%.64q is none that Keys gave; begin without one", req.Cursor)
+		return broker.KeysReply{}, broker.About(err, "keys", req.Queue, "")
+	}
 	reply, err := b.keys(ctx, &req)
 	return reply, broker.About(err, "keys", req.Queue, "")
 }

@@ -22,7 +22,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply broker.QueuesReply, err error) {
 	var names []string
 	if len(req.Names) > 0 {
-		names = distinct(req.Names)
+		names = slices.DeleteFunc(distinct(req.Names), func(name string) bool { return broker.CheckName("queue", name) != nil })
 	}
 	now, own := time.Now(), !req.Now.IsZero()
 	look := agesLook{now: now}

@@ -19,10 +19,9 @@ import (
 // job that waits behind an active one (§41), or takes a unique key whose time has ended, also
 // locks the earlier holder: the outcomes that its worker sends wait until the transaction ends. A
 // transaction that is not READ COMMITTED does not see every duplicate, so it is refused with
-// ErrUnsupported.
-// A transaction that has ended or failed is refused with ErrInvalid. The error is also
-// pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or Rollback, also those
-// of a nested transaction. Only one goroutine may use the Producer at a time.
+// ErrUnsupported. One that is READ ONLY, or has ended or failed, is refused with ErrInvalid. The
+// error is also pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or
+// Rollback, also those of a nested transaction. Only one goroutine may use the Producer at a time.
 func (b *Broker) Tx(tx pgx.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
 }
@@ -75,11 +74,21 @@ type txPort struct {
 type keptSettings struct {
 	values    [7]string
 	isolation string
+	readOnly  bool
 }
 
 func (k *keptSettings) read(b *Broker) step {
 	v := &k.values
-	return b.step("settings_read", one(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &k.isolation))
+	return b.step("settings_read", one(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &k.isolation, &k.readOnly))
+}
+
+// refuse returns the error of a transaction that may only read, which is a mistake of the caller; otherwise err, the error of
+// a statement.
+func (k *keptSettings) refuse(err error) error {
+	if err != nil && k.readOnly {
+		return fmt.Errorf("%w: the transaction is READ ONLY; begin it READ WRITE", broker.ErrInvalid)
+	}
+	return err
 }
 
 func (k *keptSettings) restore(b *Broker) step {
@@ -133,7 +142,7 @@ func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (en
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
 			broker.ErrUnsupported, strings.ToUpper(kept.isolation))
 	}
-	if err == nil {
+	if err = kept.refuse(err); err == nil {
 		err = p.run(ctx, append(end, kept.restore(p.b), step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {

@@ -80,6 +80,27 @@ func TestTxOver_ATransactionThatIsOverCompletesNothing(t *testing.T) {
 	})
 }
 
+// A transaction that may only read is the caller's mistake: the store is not to blame.
+func TestTxOver_ATransactionThatMayOnlyReadStoresNothing(t *testing.T) {
+	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
+		for _, queue := range []string{testQueue, "unknown"} {
+			tx := begin()
+			f.ok(tx.exec("set transaction read only"))
+			r := f.try(tx, aJob("new", func(j *broker.NewJob) { j.Queue = queue }))
+			f.refusedAsOver("into queue "+queue, r.Err, false)
+			f.ok(tx.exec("select 1"))
+		}
+	})
+}
+
+func TestTxOver_ATransactionThatMayOnlyReadCompletesNothing(t *testing.T) {
+	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
+		tx := begin()
+		f.ok(tx.exec("set transaction read only"))
+		f.refusedAsOver("completed", tx.complete(t.Context(), f.claimed("job")), false)
+	})
+}
+
 // A nested transaction is a savepoint: rolled back, it is over, while the one
 // around it goes on, on the same connection.
 func TestTxOver_ANestedTransactionThatIsOverStoresNothing(t *testing.T) {

@@ -67,6 +67,21 @@ func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
 	}
 }
 
+// After a change of the policy, keys wait until claims look at them again. The age of their jobs is shown all the while.
+func TestQueues_TheOldestJobIsShownWhileItsKeyWaitsToBeLookedAt(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{KeyMaxActive: new(int64(1))})
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	claimAt(t, b, at(0), "w", 5, "q")
+	rules(t, b, broker.PolicyRequest{MaxDepth: new(int64(1000))})
+	got, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}, Now: at(1)})
+	if err != nil || !got.Queues[0].OldestPending[broker.PriorityNormal].Equal(at(0)) {
+		t.Errorf("the oldest pending jobs are of %v, %v; want one of %v", got.Queues[0].OldestPending, err, at(0))
+	}
+}
+
 // Jobs without a key take turns beside those with one. A turn drops a bounded number of void entries.
 func TestClaim_ATurnDropsABoundedNumberOfVoidEntries(t *testing.T) {
 	t.Parallel()

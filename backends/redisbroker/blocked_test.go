@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,34 @@ func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
 	}
 	if got := claimAt(t, b, at(0), "w", 5, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != "4" {
 		t.Errorf("a key whose dead head is to be skipped gave %v, want job 4", got.Jobs)
+	}
+}
+
+// A job whose body is lost ends as undecodable, and then its key may start other jobs.
+func TestClaim_AJobWithoutABodyDoesNotBlockItsKey(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"tenant", strings.Repeat("long", 60)} {
+		c := client(t)
+		b := open(t, c)
+		register(t, b, "w", "q")
+		rules(t, b, broker.PolicyRequest{KeyMaxActive: new(int64(1))})
+		enqueue(t, b, keyed("lost", key))
+		l, failure := &life{t: t, b: b, queue: "q"}, broker.Failure{Message: "no"}
+		l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(0, failure))
+		if n := c.HDel(t.Context(), b.queue("q").bucket(0), "lost").Val(); n != 1 {
+			t.Fatalf("deleted %d bodies", n)
+		}
+		for _, outcome := range []broker.Outcome{broker.Retry(0, failure), broker.Die(broker.ReasonUndecodable, failure)} {
+			lost := claimAt(t, b, at(1), "w", 1, "q")
+			if len(lost.Jobs) != 1 || lost.Jobs[0].Broken == nil {
+				t.Fatalf("claimed %+v, want the job without a body", lost.Jobs)
+			}
+			l.settle(at(1), "w", lost.Jobs, outcome)
+		}
+		enqueue(t, b, keyed("next", key))
+		if got := claimAt(t, b, at(2), "w", 2, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != "next" {
+			t.Errorf("after the job without a body has ended, a claim gave %v; want the key's next job", got.Jobs)
+		}
 	}
 }
 

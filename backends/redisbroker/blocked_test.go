@@ -96,6 +96,58 @@ func TestClaim_AJobWithoutABodyDoesNotBlockItsKey(t *testing.T) {
 	}
 }
 
+// A key that its rate blocked before the clock was set back does not wait until the clock is there again.
+func TestPrune_AKeyBlockedBeforeTheClockWasSetBackIsFreed(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: 10 * time.Second}})
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	if got := claimAt(t, b, at(3600), "w", 5, "q"); len(got.Jobs) != 1 || !got.NextDue.Equal(at(3610)) {
+		t.Fatalf("claimed %d jobs, next due %v; want one, and the other ten seconds later", len(got.Jobs), got.NextDue)
+	}
+	prune := func(n int) {
+		t.Helper()
+		if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(n), Queues: []string{"q"}, Max: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prune(3601)
+	if got := claimAt(t, b, at(3602), "w", 5, "q"); len(got.Jobs) != 0 || !got.NextDue.Equal(at(3610)) {
+		t.Errorf("while the clock goes on, a claim gave %d jobs, next due %v; want none, %v", len(got.Jobs), got.NextDue, at(3610))
+	}
+	prune(20)
+	if n := c.LLen(t.Context(), b.queue("q").key("t")).Val(); n != 1 {
+		t.Errorf("after the clock was set back there are %d tokens, want one", n)
+	}
+	if got := claimAt(t, b, at(20), "w", 5, "q"); len(got.Jobs) != 1 {
+		t.Errorf("after the clock was set back, a claim gave %d jobs, want the other one", len(got.Jobs))
+	}
+}
+
+// Nor does a queue with a rate, or a queue with a rate of retries, wait for that.
+func TestClaim_ARateGoesOnAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	rate := &broker.Rate{Jobs: 1, Per: 10 * time.Second}
+	for name, req := range map[string]broker.PolicyRequest{"rate": {Rate: rate}, "rate of retries": {RetryRate: rate}} {
+		b := open(t, client(t))
+		register(t, b, "w", "q")
+		l := &life{t: t, b: b, queue: "q"}
+		enqueue(t, b, job("q", "1"), job("q", "2"), job("q", "3"))
+		if name != "rate" {
+			failed := broker.Retry(time.Second, broker.Failure{Message: "no"})
+			l.settle(at(0), "w", claimAt(t, b, at(0), "w", 5, "q").Jobs, failed, failed, failed)
+		}
+		rules(t, b, req)
+		for i, n := range []int{3600, 20, 25, 30} {
+			if got := claimAt(t, b, at(n), "w", 5, "q"); len(got.Jobs) != []int{1, 1, 0, 1}[i] {
+				t.Errorf("%s: claim %d gave %d jobs, next due %v", name, i+1, len(got.Jobs), got.NextDue)
+			}
+		}
+	}
+}
+
 // After a change of the policy, keys wait until claims look at them again. The age of their jobs is shown all the while.
 func TestQueues_TheOldestJobIsShownWhileItsKeyWaitsToBeLookedAt(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,8 @@ type Bucket struct {
 }
 
 // Free returns how many jobs may start at now. If none may, next is when the next one
-// may start; otherwise next is 0. Free advances At, which does not change later results.
+// may start; otherwise next is 0. Free advances At, which does not change later results, so a store
+// need not keep it if none starts. If the clock was set back by more than Per, one may start at once.
 func (b *Bucket) Free(r Rate, now int64) (free, next int64) {
 	per, saved := DurationMicros(r.Per), r.Burst+1
 	b.Used = min(b.Used, r.Jobs+saved) // it is higher only after the rate was lowered
@@ -24,7 +25,7 @@ func (b *Bucket) Free(r Rate, now int64) (free, next int64) {
 	case b.At == 0 && b.Used == 0, now-b.At >= full+per:
 		b.At, b.Used = now, -saved
 	case b.At-now > per: // the clock was set back
-		b.At = now
+		b.At, b.Used = now, min(b.Used, -1)
 	}
 	if free = (max(now-b.At, 0)*r.Jobs)/per - b.Used; free >= saved {
 		b.At, b.Used, free = now, -saved, saved

@@ -86,3 +86,24 @@ func TestBucket_ForgetsWhatIsOver(t *testing.T) {
 		t.Errorf("after the clock went back the next start is %v away", time.Duration(next-now)*time.Microsecond)
 	}
 }
+
+// A store that starts nothing need not keep what Free changed, also after the clock was set back.
+func TestBucket_AllowsAStartAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	rate := broker.Rate{Jobs: 1, Per: 10 * time.Second, Burst: 2}
+	var stored broker.Bucket
+	now := int64(1e15)
+	n, _ := stored.Free(rate, now)
+	stored.Take(n)
+	started := int64(0)
+	for now -= time.Hour.Microseconds(); now < 1e15-time.Minute.Microseconds(); now += time.Second.Microseconds() {
+		b := stored
+		if n, _ := b.Free(rate, now); n > 0 {
+			b.Take(n)
+			stored, started = b, started+n
+		}
+	}
+	if most := int64(59*6 + 1); started < most-1 || started > most {
+		t.Errorf("in 59 minutes after the clock was set back %d jobs started, want %d", started, most)
+	}
+}

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,101 @@ func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
 	}
 	if got := claimAt(t, b, at(0), "w", 5, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != "4" {
 		t.Errorf("a key whose dead head is to be skipped gave %v, want job 4", got.Jobs)
+	}
+}
+
+// A job whose body is lost ends as undecodable, and then its key may start other jobs.
+func TestClaim_AJobWithoutABodyDoesNotBlockItsKey(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"tenant", strings.Repeat("long", 60)} {
+		c := client(t)
+		b := open(t, c)
+		register(t, b, "w", "q")
+		rules(t, b, broker.PolicyRequest{KeyMaxActive: new(int64(1))})
+		enqueue(t, b, keyed("lost", key))
+		l, failure := &life{t: t, b: b, queue: "q"}, broker.Failure{Message: "no"}
+		l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(0, failure))
+		if n := c.HDel(t.Context(), b.queue("q").bucket(0), "lost").Val(); n != 1 {
+			t.Fatalf("deleted %d bodies", n)
+		}
+		for _, outcome := range []broker.Outcome{broker.Retry(0, failure), broker.Die(broker.ReasonUndecodable, failure)} {
+			lost := claimAt(t, b, at(1), "w", 1, "q")
+			if len(lost.Jobs) != 1 || lost.Jobs[0].Broken == nil {
+				t.Fatalf("claimed %+v, want the job without a body", lost.Jobs)
+			}
+			l.settle(at(1), "w", lost.Jobs, outcome)
+		}
+		enqueue(t, b, keyed("next", key))
+		if got := claimAt(t, b, at(2), "w", 2, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != "next" {
+			t.Errorf("after the job without a body has ended, a claim gave %v; want the key's next job", got.Jobs)
+		}
+	}
+}
+
+// A key that its rate blocked before the clock was set back does not wait until the clock is there again.
+func TestPrune_AKeyBlockedBeforeTheClockWasSetBackIsFreed(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: 10 * time.Second}})
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	if got := claimAt(t, b, at(3600), "w", 5, "q"); len(got.Jobs) != 1 || !got.NextDue.Equal(at(3610)) {
+		t.Fatalf("claimed %d jobs, next due %v; want one, and the other ten seconds later", len(got.Jobs), got.NextDue)
+	}
+	prune := func(n int) {
+		t.Helper()
+		if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(n), Queues: []string{"q"}, Max: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prune(3601)
+	if got := claimAt(t, b, at(3602), "w", 5, "q"); len(got.Jobs) != 0 || !got.NextDue.Equal(at(3610)) {
+		t.Errorf("while the clock goes on, a claim gave %d jobs, next due %v; want none, %v", len(got.Jobs), got.NextDue, at(3610))
+	}
+	prune(20)
+	if n := c.LLen(t.Context(), b.queue("q").key("t")).Val(); n != 1 {
+		t.Errorf("after the clock was set back there are %d tokens, want one", n)
+	}
+	if got := claimAt(t, b, at(20), "w", 5, "q"); len(got.Jobs) != 1 {
+		t.Errorf("after the clock was set back, a claim gave %d jobs, want the other one", len(got.Jobs))
+	}
+}
+
+// Nor does a queue with a rate, or a queue with a rate of retries, wait for that.
+func TestClaim_ARateGoesOnAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	rate := &broker.Rate{Jobs: 1, Per: 10 * time.Second}
+	for name, req := range map[string]broker.PolicyRequest{"rate": {Rate: rate}, "rate of retries": {RetryRate: rate}} {
+		b := open(t, client(t))
+		register(t, b, "w", "q")
+		l := &life{t: t, b: b, queue: "q"}
+		enqueue(t, b, job("q", "1"), job("q", "2"), job("q", "3"))
+		if name != "rate" {
+			failed := broker.Retry(time.Second, broker.Failure{Message: "no"})
+			l.settle(at(0), "w", claimAt(t, b, at(0), "w", 5, "q").Jobs, failed, failed, failed)
+		}
+		rules(t, b, req)
+		for i, n := range []int{3600, 20, 25, 30} {
+			if got := claimAt(t, b, at(n), "w", 5, "q"); len(got.Jobs) != []int{1, 1, 0, 1}[i] {
+				t.Errorf("%s: claim %d gave %d jobs, next due %v", name, i+1, len(got.Jobs), got.NextDue)
+			}
+		}
+	}
+}
+
+// After a change of the policy, keys wait until claims look at them again. The age of their jobs is shown all the while.
+func TestQueues_TheOldestJobIsShownWhileItsKeyWaitsToBeLookedAt(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{KeyMaxActive: new(int64(1))})
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	claimAt(t, b, at(0), "w", 5, "q")
+	rules(t, b, broker.PolicyRequest{MaxDepth: new(int64(1000))})
+	got, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}, Now: at(1)})
+	if err != nil || !got.Queues[0].OldestPending[broker.PriorityNormal].Equal(at(0)) {
+		t.Errorf("the oldest pending jobs are of %v, %v; want one of %v", got.Queues[0].OldestPending, err, at(0))
 	}
 }
 

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"strings"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -12,6 +13,10 @@ const (
 	// mostAsked bounds the queues of one call: a call for so many has some thousands of keys.
 	mostAsked = 64
 )
+
+// longestHint is longer than any hint holds: claim.lua. A hint that holds for longer was written before the
+// store's clock was set back.
+const longestHint = time.Minute
 
 // tokensAsked is how many wake tokens one EXISTS counts. It usually finds none. If it finds some,
 // each of these queues needs another EXISTS.
@@ -282,7 +287,7 @@ func (c *claim) readHints(v *view, now int64) (unsure []int) {
 		}
 		first, second, _ := strings.Cut(text(hints[n]), " ")
 		switch due := numeral(first); {
-		case due >= 0 && due <= now || numeral(second) <= now:
+		case due >= 0 && due <= now || numeral(second) <= now || numeral(second) > now+longestHint.Microseconds():
 			continue
 		default:
 			c.due[at] = due

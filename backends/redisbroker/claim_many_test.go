@@ -333,3 +333,24 @@ func TestCluster_AClaimOfManyQueuesIsBounded(t *testing.T) {
 		t.Errorf("claimed %d jobs, more %t; want one of each round, %d at most, and more", len(got.Jobs), got.More, maxRounds)
 	}
 }
+
+// A hint that a queue has nothing was written before the clock was set back. It would hide the jobs of a queue whose token is lost.
+func TestClaimMany_AHintFromBeforeTheClockWasSetBackIsIgnored(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	queues := names("q", 3*fewQueues)
+	register(t, b, "w", queues...)
+	for range 2 {
+		claimAt(t, b, at(3600), "w", 5, queues...)
+	}
+	last := b.queue(queues[len(queues)-1])
+	if hint := c.Get(t.Context(), last.key("tq")).Val(); hint == "" {
+		t.Fatal("no hint was left; the test shows nothing then")
+	}
+	enqueue(t, b, job(last.name, "a"))
+	c.Del(t.Context(), last.key("t"))
+	if got := claimAt(t, b, at(20), "w", 5, queues...); len(got.Jobs) != 1 {
+		t.Errorf("claimed %d jobs, want the one whose token was lost", len(got.Jobs))
+	}
+}

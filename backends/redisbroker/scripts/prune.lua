@@ -112,19 +112,25 @@ if #records > 0 then
 end
 
 -- sweep_rates removes counts of rates that no longer matter, because the key has no rate, or has started no job
--- for so long that its whole burst is free.
+-- for so long that its whole burst is free. It looks again at keys that are blocked for longer than their rate says,
+-- since the clock was set back.
 local RATES = 100
 local function sweep_rates()
   local scan = redis.call('HSCAN', q.key_rates, redis.call('HGET', q.record, 'rates_swept') or '0', 'COUNT', RATES)
-  local keys, old = {}, {}
+  local keys, old, late = {}, {}, {}
   for i = 1, #scan[2], 2 do keys[#keys + 1] = scan[2][i] end
-  local own = own_rules(q, keys)
+  local own, blocked = own_rules(q, keys), #keys > 0 and redis.call('ZMSCORE', q.blocked, unpack(keys))
   for i, key in ipairs(keys) do
     local bucket_of = read_bucket(scan[2][2 * i])
     local rate = q.rules and key_rate(q, own[i])
-    if not rate or bucket_free(bucket_of, unpack(rate)) > rate[3] then old[#old + 1] = key end
+    local free, till
+    if rate then free, till = bucket_free(bucket_of, unpack(rate)) end
+    if not rate or free > rate[3] then old[#old + 1] = key end
+    local at = rate and tonumber(blocked[i] or nil)
+    if at and at < FAR and at > (till or now) then late[#late + 1] = key end
   end
   if #old > 0 then redis.call('HDEL', q.key_rates, unpack(old)) end
+  if free_keys(q, late) then wake(q) end
   redis.call('HDEL', q.record, 'rates_swept')
   if scan[1] ~= '0' then redis.call('HSET', q.record, 'rates_swept', scan[1]) end
 end

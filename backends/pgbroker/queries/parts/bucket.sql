@@ -9,9 +9,10 @@ from (
     select r.at, r.used, r.full_before,
            case when not r.full_before then greatest(b.now - r.at, 0) * b.jobs / b.per - r.used end as free
     from (
-      select m.used, m.full_before, case when not m.full_before and m.at - b.now > b.per then b.now else m.at end as at
+      select m.full_before, case when m.set_back then b.now else m.at end as at,
+             case when m.set_back then least(m.used, -1) else m.used end as used
       from (
-        select n.at, n.used, (n.at = 0 and n.used = 0)
+        select n.at, n.used, n.at - b.now > b.per as set_back, (n.at = 0 and n.used = 0)
           or b.now - n.at >= (b.burst + 1 + greatest(n.used, -b.burst - 1)) * b.per / b.jobs + 1 + b.per as full_before
         from (
           select case when c.used >= b.jobs then b.at + c.used / b.jobs * b.per else b.at end as at,

@@ -28,7 +28,7 @@ local function bucket_free(b, jobs, per, burst)
   if now - at >= full + per then
     at, used = now, -saved
   elseif at - now > per then
-    at = now
+    at, used = now, math.min(used, -1)
   end
   -- Split the time, since its product with jobs may exceed 2^53.
   local past = math.max(now - at, 0)

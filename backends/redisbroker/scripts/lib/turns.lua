@@ -300,6 +300,13 @@ local function jobs_of(q, p, takers, entries)
   return ids, aged and epochs, of
 end
 
+-- name_key adds the key to the lease of a job whose body is lost, so that the end of the lease frees the key.
+local function name_key(q, id, key)
+  local n = #key
+  local size = n < 128 and string.char(n) or string.char(n % 128 + 128, math.floor(n / 128))
+  redis.call('HSET', q.leases, id, redis.call('HGET', q.leases, id) .. string.char(2 * KEY + 1) .. size .. key)
+end
+
 -- mark_active adds jobs that were leased to the active ones of their keys. It returns a set of the takers
 -- of jobs that do not exist.
 local function mark_active(q, ids, t, takers, found)
@@ -311,6 +318,7 @@ local function mark_active(q, ids, t, takers, found)
       lost[taker] = true
     elseif taker ~= t.unkeyed then
       active[a + 1], active[a + 2], a = '0', key .. '\0' .. ids[k], a + 2
+      if (byte(found[k], 10) or 0) == 0 then name_key(q, ids[k], key) end
       if ordered then heads[h + 1], heads[h + 2], h = key, ids[k], h + 2 end
     end
   end

@@ -39,7 +39,7 @@ func (g *gate) query() string {
 // guard returns a handler that passes admitted requests to h.
 func (g *gate) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Referrer-Policy", "same-origin") // as the dashboard
 		w.Header().Set("Cache-Control", "no-store")
 		switch {
 		case !g.answersTo(r.Host):

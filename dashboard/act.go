@@ -77,7 +77,7 @@ const maxChecked = 1000 // rows
 // namedJobs returns IDs by queue: of the checked rows, or of the job in the URL.
 func namedJobs(r *http.Request) (map[string][]string, error) {
 	rows := r.PostForm["job"]
-	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" {
+	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" && one.Get("queue") != "" {
 		rows = []string{url.Values{"queue": one["queue"], "id": one["id"]}.Encode()}
 	}
 	if len(rows) == 0 {

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // errNoVerb says that the form names no known decision.
@@ -77,7 +79,7 @@ const maxChecked = 1000 // rows
 // namedJobs returns IDs by queue: of the checked rows, or of the job in the URL.
 func namedJobs(r *http.Request) (map[string][]string, error) {
 	rows := r.PostForm["job"]
-	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" {
+	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" && one.Get("queue") != "" {
 		rows = []string{url.Values{"queue": one["queue"], "id": one["id"]}.Encode()}
 	}
 	if len(rows) == 0 {
@@ -103,18 +105,20 @@ func partly(err error, done string, r inspect.Report) error {
 		return err
 	}
 	status, said := describe(err)
-	return &pageError{status, fmt.Sprintf("%s jobs were %s before this: %s", num(int64(r.Done)), done, said)}
+	return &pageError{status, fmt.Sprintf("%s %s before this: %s", readable.Count(r.Done, "job"), done, said)}
 }
 
 // noticeOf returns a notice about what was done.
 func noticeOf(v verb, r inspect.Report) notice {
-	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done),
-		Wrong: r.Refused > 0}
-	if r.Done == 1 && r.Refused == 0 && r.Requested == 0 {
+	n := notice{Wrong: r.Refused > 0}
+	switch changed := r.Done - r.Requested; {
+	case r.Done == 1 && changed == 1 && r.Refused == 0:
 		n.Text = "The job is " + v.Done + "."
+	case changed+r.Refused > 0 || r.Requested == 0:
+		n.Text = fmt.Sprintf("%s of %s %s.", num(int64(changed)), readable.Count(r.Done+r.Refused, "job"), v.Done)
 	}
 	if r.Requested > 0 {
-		n.Text = fmt.Sprintf("%s running jobs were asked to end.", num(int64(r.Requested)))
+		n.Text = strings.TrimSpace(n.Text + " " + readable.Count(r.Requested, "running job") + " asked to end.")
 	}
 	for i, f := range r.Refusals {
 		if i == 3 {

@@ -45,7 +45,7 @@ func TestAct_DecisionsAboutOneJob(t *testing.T) {
 	if j := s.find("mail", "a"); j.State != broker.StatePending {
 		t.Errorf("rescheduled to now, the job is %s", j.State)
 	}
-	has(t, act("a", "redrive"), "0 of 1 jobs redriven", "Nothing was changed")
+	has(t, act("a", "redrive"), "0 of 1 job redriven", "Nothing was changed")
 	s.enqueue("mail", "keep", "email", func(j *broker.NewJob) { j.Body.Retention = time.Hour })
 	has(t, act("keep", "cancel"), "The job is cancelled", ">cancelled<")
 	has(t, act("a", "delete"), "The job is deleted")
@@ -62,7 +62,7 @@ func TestAct_DecisionsAboutOneJob(t *testing.T) {
 	s.worker("w", 2, "mail")
 	s.claim("w", "mail", 1)
 	page := act("b", "cancel")
-	has(t, page, "1 running jobs were asked to end", "asked to cancel")
+	has(t, page, "1 running job asked to end", "asked to cancel")
 	hasNot(t, page, `value="delete"`)
 	s.post(400, "act?queue=mail&id=b", url.Values{"verb": {"explode"}})
 	s.post(400, "act?queue=mail&id=b", url.Values{"verb": {"reschedule"}, "in": {"soon"}})
@@ -70,6 +70,30 @@ func TestAct_DecisionsAboutOneJob(t *testing.T) {
 	s.post(400, "act", url.Values{"verb": {"redrive"}, "job": {"%zz"}})
 	has(t, s.log.String(), `who=tester action=reschedule queue=mail ids=[a]`, `action=cancel queue=mail ids=[b]`, `action=delete`,
 		`done=1 refused=0`)
+}
+
+// A running job is only asked to end; the others are cancelled at once.
+func TestAct_ANoticeTellsWhichJobsWereCancelledAndWhichAskedToEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.worker("w", 2, "mail")
+	for _, id := range []string{"a", "b", "c", "d"} {
+		s.enqueue("mail", id, "email")
+	}
+	s.claim("w", "mail", 2)
+	rows := func(ids ...string) (checked []string) {
+		for _, id := range ids {
+			checked = append(checked, url.Values{"queue": {"mail"}, "id": {id}}.Encode())
+		}
+		return checked
+	}
+	form := url.Values{"verb": {"cancel"}, "job": rows("a", "b", "c", "gone")}
+	has(t, s.follow(s.post(303, "act?state=pending", form)), "1 of 4 jobs cancelled. 2 running jobs asked to end. gone: There is no such job")
+	form["job"] = rows("a", "b")
+	has(t, s.follow(s.post(303, "act?state=active", form)), "2 running jobs asked to end.")
+	s.post(303, "bulk?queue=mail&state=active", url.Values{"verb": {"cancel"}})
+	s.handler.wg.Wait()
+	has(t, s.get(200, "work"), "<strong>2 done</strong>, 2 of them running and asked to end")
 }
 
 func TestAct_DecisionsAboutCheckedRows(t *testing.T) {
@@ -106,7 +130,7 @@ func TestAct_ADecisionThatIsHalfDoneSaysSo(t *testing.T) {
 	s.faults.Set(faulty.Plan{{Method: "Operate", Call: 2, Fault: faulty.Unavailable}})
 	row := func(queue, id string) string { return url.Values{"queue": {queue}, "id": {id}}.Encode() }
 	form := url.Values{"verb": {"redrive"}, "job": {row("b", "2"), row("a", "1")}}
-	has(t, s.post(503, "act?state=dead", form), "1 jobs were redriven before this", "The store does not answer")
+	has(t, s.post(503, "act?state=dead", form), "1 job redriven before this", "The store does not answer")
 	s.faults.Set(faulty.Plan{{Method: "Operate", Fault: faulty.ReplyLost}})
 	has(t, s.post(502, "act?state=dead", form), "may have been carried out")
 }

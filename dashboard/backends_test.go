@@ -52,7 +52,7 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			if found := undoForm.FindStringSubmatch(redriven); found == nil {
 				t.Error("a redrive has no way back")
 			} else {
-				has(t, s.follow(s.post(303, found[1], nil)), "Undone for 1 of 1 jobs")
+				has(t, s.follow(s.post(303, found[1], nil)), "Undone for 1 of 1 job.")
 			}
 			if j := s.find("images", "broken-000"); j.State != broker.StateDead || j.Reason != broker.ReasonSkipRetry ||
 				j.Errors.Last().Message == "" {

@@ -203,3 +203,15 @@ func TestBrowserAct_PagesAreTurned(t *testing.T) {
 	b.do(chromedp.NavigateBack())
 	b.sees("There is more")
 }
+
+// Browsers do not send Sec-Fetch-Site to plain HTTP under a name other than localhost. Origin
+// then tells the site's own forms from others.
+func TestBrowserAct_FormsWorkOverPlainHTTPOnANetwork(t *testing.T) {
+	s := newSite(t, Config{Authorize: everything})
+	s.fill()
+	b := browse(t, s)
+	b.url = strings.Replace(s.url, "127.0.0.1", "ops.test", 1)
+	b.open("queue?name=mail")
+	b.click("#pause")
+	b.sees("The queue mail is paused")
+}

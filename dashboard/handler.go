@@ -122,7 +122,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"Content-Security-Policy":    contentPolicy,
 		"X-Frame-Options":            "DENY",
 		"X-Content-Type-Options":     "nosniff",
-		"Referrer-Policy":            "no-referrer",
+		"Referrer-Policy":            "same-origin", // with no-referrer, browsers send Origin: null with forms, which is refused
 		"Cross-Origin-Opener-Policy": "same-origin",
 		"Cache-Control":              "no-store",
 	} {

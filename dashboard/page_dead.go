@@ -93,10 +93,11 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 			p.Total += q.Listed(broker.StateDead)
 			p.Suppressed += q.Suppressed
 		}
-		if q.Listed(broker.StateDead) > 0 && len(p.Queues) < maxChoices || q.Name == f.Queue {
+		if q.Listed(broker.StateDead) > 0 {
 			p.Queues = append(p.Queues, q.Name)
 		}
 	}
+	p.Queues = choices(p.Queues, f.Queue)
 	query, err := f.query(p.Now)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -73,10 +74,9 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	v := h.view(r, "jobs", "Jobs")
 	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State)}
 	for _, q := range s.survey.Queues {
-		if len(p.Queues) < maxChoices {
-			p.Queues = append(p.Queues, q.Name)
-		}
+		p.Queues = append(p.Queues, q.Name)
 	}
+	p.Queues = choices(p.Queues, f.Queue)
 	counts := func(state broker.State) (n int64) {
 		for _, q := range s.survey.Queues {
 			if f.Queue == "" || f.Queue == q.Name {
@@ -131,6 +131,16 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "jobs", v, http.StatusOK)
 }
 
+// choices returns at most maxChoices queues to choose from, and the chosen one: a form
+// without it would select all queues.
+func choices(queues []string, chosen string) []string {
+	queues = queues[:min(len(queues), maxChoices)]
+	if chosen != "" && !slices.Contains(queues, chosen) {
+		queues = append(queues, chosen)
+	}
+	return queues
+}
+
 // emptyWords are the texts for a state without jobs.
 var emptyWords = map[broker.State]string{
 	broker.StatePending:   "No job is waiting to run",
@@ -162,8 +172,9 @@ func (p jobsPage) Empty() string {
 // found enough jobs or examined enough records.
 func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Query) (l listing, err error) {
 	if f.ID != "" {
-		q = inspect.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
-	} else if q.Newest = f.newest(q); q.Newest && f.Queue == "" && f.At == "" {
+		return h.lookup(ctx, s, f)
+	}
+	if q.Newest = f.newest(q); q.Newest && f.Queue == "" && f.At == "" {
 		if several := holding(s, q.State); len(several) > 1 && len(several) <= maxMerged {
 			return h.newestOf(ctx, s, f, q, several)
 		}
@@ -203,26 +214,23 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			l.Examined += pageRecords
 		}
 	}
-	if f.ID != "" && len(l.Jobs) == 0 {
-		return h.lookup(ctx, l, f)
-	}
 	return l, nil
 }
 
-// lookup finds a job by the beginning of its ID, which means reading many jobs.
-func (h *Handler) lookup(ctx context.Context, l listing, f filter) (listing, error) {
+// lookup finds a job by its ID, in each queue, or by the beginning of its ID, which means
+// reading many jobs.
+func (h *Handler) lookup(ctx context.Context, s *snapshot, f filter) (l listing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
+	l.Now = s.survey.now()
 	var queues []string
 	if f.Queue != "" {
 		queues = append(queues, f.Queue)
 	}
-	found, err := h.inspector.Lookup(ctx, f.ID, queues...)
+	l.Jobs, err = h.inspector.Lookup(ctx, f.ID, queues...)
 	if err != nil && ctx.Err() != nil {
-		return l, &pageError{http.StatusBadRequest, "No job has this ID. Looking for those that begin with it takes too long here: " +
-			"give the whole ID, or use jobsctl show."}
+		err = &pageError{http.StatusBadRequest, "Looking for this ID takes too long here: give the whole ID and a queue, or use jobsctl show."}
 	}
-	l.Jobs = found
 	return l, err
 }
 

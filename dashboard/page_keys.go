@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -31,7 +30,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := keysPage{Queue: r.URL.Query().Get("queue"), One: strings.TrimSpace(r.URL.Query().Get("key")), Now: s.survey.now()}
+	p := keysPage{Queue: r.URL.Query().Get("queue"), One: r.URL.Query().Get("key"), Now: s.survey.now()}
 	info, err := h.inspector.Queue(r.Context(), p.Queue)
 	if err != nil {
 		return err

@@ -84,3 +84,17 @@ func TestPolicy_APageOpenedEarlierChangesOnlyWhatItsUserChanged(t *testing.T) {
 		}
 	}
 }
+
+// Spaces belong to a key: acme is another tenant.
+func TestPolicy_AKeyThatEndsWithASpaceIsPausedAndNotAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for _, key := range []string{"acme", "acme "} {
+		s.enqueue("mail", "of "+key, "email", func(j *broker.NewJob) { j.Body.Key = key })
+	}
+	page := s.get(200, "keys?queue=mail&key=acme+")
+	has(t, page, `action="key?key=acme&#43;&amp;queue=mail"`)
+	s.post(303, "key?key=acme+&queue=mail", url.Values{"verb": {"pause"}})
+	has(t, s.get(200, "keys?queue=mail&key=acme+"), "paused")
+	hasNot(t, s.get(200, "keys?queue=mail&key=acme"), "paused</span>")
+}

@@ -116,6 +116,40 @@ func TestSearch_AnIDIsFoundInAnyQueue(t *testing.T) {
 	has(t, s.get(200, "jobs?state=completed&queue=mail"), "No completed job is kept in this queue.")
 }
 
+// A store can have more queues than a page of a search examines.
+func TestSearch_AnIDIsFoundAmongManyQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for n := range 3 * pageFinds {
+		s.enqueue(fmt.Sprintf("queue-%02d", n), fmt.Sprintf("job-%02d", n), "email")
+	}
+	if to := s.get(303, "jobs?id=job-29"); to != "job?id=job-29&queue=queue-29" {
+		t.Errorf("it leads to %s", to)
+	}
+	s.enqueue("queue-00", "same", "email")
+	s.enqueue("queue-29", "same", "email")
+	page := s.get(200, "jobs?id=same")
+	if got := rows(page); got != "same same" {
+		t.Errorf("an ID in two queues shows %q", got)
+	}
+	has(t, page, "2 shown.")
+	has(t, s.post(400, "act?id=same&state=pending", url.Values{"verb": {"delete"}}), "No job is checked")
+}
+
+// A form without the chosen queue would search, and decide about, all queues.
+func TestSearch_TheFormKeepsTheChosenQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for n := range maxChoices {
+		s.enqueue(fmt.Sprintf("queue-%03d", n), "job", "email")
+	}
+	s.enqueue("the-last", "job", "email")
+	for _, page := range []string{"jobs?state=pending&queue=the-last", "dead?queue=the-last"} {
+		has(t, s.get(200, page), `<option value="the-last" selected>`)
+	}
+	has(t, s.get(200, "jobs?state=pending&queue=gone"), `<option value="gone" selected>`)
+}
+
 func TestSearch_EveryJobIsOnSomePage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // undo holds what is needed to undo a decision about named jobs. A redrive can be
@@ -115,7 +116,7 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 		h.notices.putBack(id, u)
 		return partly(err, "restored", total)
 	}
-	said := fmt.Sprintf("Undone for %s of %s jobs.", num(int64(total.Done)), num(int64(total.Done+total.Refused)))
+	said := fmt.Sprintf("Undone for %s of %s.", num(int64(total.Done)), readable.Count(total.Done+total.Refused, "job"))
 	if total.Refused > 0 {
 		said += " The others were claimed or changed meanwhile."
 	}

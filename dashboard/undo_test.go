@@ -169,10 +169,10 @@ func TestUndo_WhatIsLeftAfterAFailureCanStillBeUndone(t *testing.T) {
 	both := []broker.Ref{{Queue: "a", ID: "1"}, {Queue: "b", ID: "1"}}
 	undo := s.checked("suppress", both...)
 	s.faults.Set(faulty.Plan{{Method: "Operate", Call: 2, Fault: faulty.Unavailable}})
-	has(t, s.post(503, undo, nil), "1 jobs were restored before this", "The store does not answer")
+	has(t, s.post(503, undo, nil), "1 job restored before this", "The store does not answer")
 	s.faults.Set(nil)
 	s.checked("suppress", both[0]) // another decision about the job that was restored
-	has(t, s.follow(s.post(303, undo, nil)), "Undone for 1 of 1 jobs")
+	has(t, s.follow(s.post(303, undo, nil)), "Undone for 1 of 1 job.")
 	if a, b := s.find("a", "1"), s.find("b", "1"); !a.Suppressed || b.Suppressed {
 		t.Errorf("suppressed: %v and %v; want the one that was suppressed again, and not the one that was left", a.Suppressed, b.Suppressed)
 	}

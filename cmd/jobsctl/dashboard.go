@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -165,7 +166,7 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	if err != nil {
 		return err
 	}
-	address := "http://" + l.Addr().String() + "/" + g.query()
+	address := "http://" + openAt(l.Addr()) + "/" + g.query()
 	if a.structured() {
 		err = a.object(map[string]any{"url": address, "write": f.write, "payloads": f.payloads})
 	} else {
@@ -179,6 +180,15 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 		return errors.Join(err, l.Close())
 	}
 	return a.serveOn(ctx, l, g.guard(h), h)
+}
+
+// openAt returns the host and port under which a browser on this machine opens what
+// listens on an address. No browser opens 0.0.0.0 or [::], which stand for all addresses.
+func openAt(l net.Addr) string {
+	if tcp, ok := l.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return l.String()
 }
 
 // serveOn serves the handler all, which includes the dashboard h, until ctx ends.

@@ -21,10 +21,15 @@ type gate struct {
 	cookie         string
 }
 
-const (
-	tokenParam = "token"
-	cookieName = "jobs-dashboard"
-)
+const tokenParam = "token"
+
+// cookieName returns the name of the cookie for a host. It has the port, because
+// browsers send a cookie to every port of a host: the dashboards of two stores on one
+// machine would replace each other's.
+func cookieName(host string) string {
+	_, port, _ := net.SplitHostPort(host)
+	return strings.TrimSuffix("jobs-dashboard-"+port, "-")
+}
 
 func (g *gate) newToken() { g.token, g.cookie = rand.Text(), rand.Text() }
 
@@ -39,7 +44,7 @@ func (g *gate) query() string {
 // guard returns a handler that passes admitted requests to h.
 func (g *gate) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Referrer-Policy", "same-origin") // as the dashboard
 		w.Header().Set("Cache-Control", "no-store")
 		switch {
 		case !g.answersTo(r.Host):
@@ -53,7 +58,7 @@ func (g *gate) guard(h http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
 			http.Error(w, "Enter name and password.", http.StatusUnauthorized)
 		case g.token != "" && same(r.URL.Query().Get(tokenParam), g.token):
-			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: cookieName(r.Host), Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			page := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 			w.Header().Set("Location", "./"+url.PathEscape(page)) // without the secret
 			w.WriteHeader(http.StatusSeeOther)
@@ -72,7 +77,7 @@ func (g *gate) known(r *http.Request) bool {
 }
 
 func (g *gate) admitted(r *http.Request) bool {
-	c, err := r.Cookie(cookieName)
+	c, err := r.Cookie(cookieName(r.Host))
 	return err == nil && same(c.Value, g.cookie)
 }
 

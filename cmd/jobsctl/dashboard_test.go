@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,7 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 		{"writing without the secret", dashboardFlags{addr: "127.0.0.1:0", write: true}, nil, 401},
 		{"a wrong secret", dashboardFlags{addr: "127.0.0.1:0", write: true}, func(r *http.Request) { r.URL.RawQuery = "token=x" }, 401},
 		{"a wrong cookie", dashboardFlags{addr: "127.0.0.1:0", write: true},
-			func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) }, 401},
+			func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName(r.Host), Value: ""}) }, 401},
 		{"the network without the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
 			func(r *http.Request) { r.Host = "ops.example" }, 401},
 		{"a wrong password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
@@ -249,4 +250,39 @@ func TestDashboard_AnAddressInUseIsAnError(t *testing.T) {
 	c.has(c.run(1, "dashboard", "--addr", l.Addr().String()), "address already in use")
 	c.has(c.run(2, "dashboard", "--addr", ":8383"), ":8383.*--token")
 	c.has(c.run(2, "dashboard", "--trace-url", "javascript:{trace}"), "trace URL")
+}
+
+// A container prints its address in its log, for people to open.
+func TestDashboard_ThePrintedAddressCanBeOpened(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0"} {
+		d := runDashboard(t, membroker.NewStore(), "--addr", addr, "--token")
+		if at, err := url.Parse(d.url); err != nil || at.Hostname() != "localhost" {
+			t.Errorf("with --addr %s it is at %s", addr, d.url)
+		}
+	}
+}
+
+// Browsers send a cookie to every port of a host.
+func TestDashboard_TwoDashboardsOnOneHostDoNotLogEachOtherOut(t *testing.T) {
+	t.Parallel()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	var opened []string
+	for range 2 {
+		d := runDashboard(t, membroker.NewStore(), "--write")
+		if status, _ := get(t, client, d.url); status != http.StatusOK {
+			t.Fatalf("the printed address answers %d", status)
+		}
+		address, _, _ := strings.Cut(d.url, "?")
+		opened = append(opened, address)
+	}
+	for _, address := range opened {
+		if status, page := get(t, client, address); status != http.StatusOK {
+			t.Errorf("%s answers %d: %.200s", address, status, page)
+		}
+	}
 }

@@ -50,7 +50,7 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 		defer close(ended)
 		_ = quiet.serveOn(ctx, l, g.guard(all), h) // the browser shows that the server is gone
 	}()
-	return fmt.Sprintf("http://%s%s%s", l.Addr(), first, g.query()), func() { stop(); <-ended }, nil
+	return fmt.Sprintf("http://%s%s%s", openAt(l.Addr()), first, g.query()), func() { stop(); <-ended }, nil
 }
 
 // browse opens an address in a browser, if there is one. It does not wait for the browser.

@@ -91,7 +91,7 @@ func TestDemo_ControlsAreOnLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at.Path, at.Host = "/demo", strings.Replace(at.Host, "[::]", "127.0.0.1", 1)
+		at.Path = "/demo"
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)

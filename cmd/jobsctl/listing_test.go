@@ -73,6 +73,9 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 		c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id, "--key", "0123", "--header", "n="+hostile, "--payload",
 			`{"user":1e3,"none":[],"date":"2026-01-02","yes":"yes"}`)
 	}
+	c.run(0, "enqueue", "--type", "email:x", "--queue", "other", "--id", "c", "--payload",
+		`{"emoji":"\ud83d\ude00","half":"\ud83d","url":"a\/b","`+strings.Repeat("k", 2000)+`":[12345678901234567890123,{"<<":"=","":null}]}`)
+	c.has(c.run(0, "show", "c", "--payload", "-o", "yaml"), `emoji: "\\U0001F600"`, `url: a/b`, `- 12345678901234567890123\n`, `- "<<": "="`)
 	for _, args := range [][]string{{"show", "a", "--payload"}, {"stats"}, {"ls"}, {"why", "b"}, {"queues", "policy", "mail"}, {"version"}} {
 		lines := strings.Split(strings.TrimSpace(c.run(0, append(args, "-o", "json")...)), "\n")
 		text := c.run(0, append(args, "-o", "yaml")...)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -98,32 +99,55 @@ func harmful(r rune) bool {
 	return r > unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
-// yamlOf converts JSON to YAML in block style. It parses the JSON as YAML, with the
-// characters escaped that only YAML takes for line ends.
+// yamlOf converts JSON to YAML in block style. It does not parse the JSON as YAML, which
+// lacks some of JSON's escapes, and takes no key of more than 1024 characters on one line.
 func yamlOf(text []byte) ([]byte, error) {
-	escape := func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08x`, r) }
-	var document yaml.Node
-	if err := yaml.Unmarshal(escaped(text, escape), &document); err != nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a number keeps all of its digits
+	document, err := nodeOf(d)
+	if err != nil {
 		return nil, err
 	}
-	restyle(&document)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(&document); err != nil {
+	if err := e.Encode(document); err != nil {
 		return nil, err
 	}
-	return escaped(b.Bytes(), escape), nil
+	return escaped(b.Bytes(), func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08x`, r) }), nil
 }
 
-// restyle sets a node and its parts to block style. Only strings with harmful
-// characters must be quoted, for their escapes.
-func restyle(n *yaml.Node) {
-	n.Style = 0
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.ContainsFunc(n.Value, harmful) {
-		n.Style = yaml.DoubleQuotedStyle
+// nodeOf returns the next value of d. The encoder quotes strings that need it, except
+// those with harmful characters, which need escapes, and two others.
+func nodeOf(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
 	}
-	for _, part := range n.Content {
-		restyle(part)
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}
+	switch v := token.(type) {
+	case json.Delim:
+		n.Kind, n.Value = yaml.SequenceNode, ""
+		if v == '{' {
+			n.Kind = yaml.MappingNode
+		}
+		for d.More() { // in an object, keys and values take turns
+			part, err := nodeOf(d)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, part)
+		}
+		_, err = d.Token() // the end
+	case string:
+		n.Tag, n.Value = "!!str", v
+		if strings.ContainsFunc(v, harmful) || v == "<<" || v == "=" { // YAML 1.1 has a meaning for these two
+			n.Style = yaml.DoubleQuotedStyle
+		}
+	case json.Number:
+		n.Value = v.String()
+	case bool:
+		n.Value = strconv.FormatBool(v)
 	}
+	return n, err
 }

@@ -1,6 +1,7 @@
 package readmetest
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -37,6 +38,9 @@ func TestDocs_ReferencesToTheContractAreRight(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte("§")) && !bytes.Contains(text, []byte(" the contract")) && !bytes.Contains(text, []byte(" methods ")) {
+			continue
 		}
 		for _, m := range sectionRef.FindAllStringSubmatch(string(text), -1) {
 			for _, number := range m[1:] {

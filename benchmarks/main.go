@@ -138,7 +138,7 @@ func measure(ctx context.Context, o options) error {
 		}
 	}
 	if slices.ContainsFunc(works, func(w *workload) bool { return w.store == "file" }) {
-		h.env.Stores["file"] = "a file of bbolt, synced before each answer"
+		h.env.Stores["file"] = "A file of bbolt, synced before each answer"
 	}
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 	if o.appendTo {

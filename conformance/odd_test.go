@@ -6,9 +6,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance"
 )
 
 // odd does whatever the contract leaves open in the least expected way: short batches,
@@ -102,4 +105,24 @@ func odd() func(*patched) {
 			mu.Unlock()
 		})
 	}
+}
+
+// On a busy machine a job can fall due before the first claim looks: there is no NextDue then, and nothing
+// is wrong.
+func TestSuite_ASlowStoreHasADueTime(t *testing.T) {
+	t.Parallel()
+	slow := memory(always(func(p *patched) {
+		find := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			time.Sleep(time.Second)
+			return find(ctx, q)
+		}
+	}))
+	synctest.Test(t, func(t *testing.T) {
+		for _, v := range conformance.Judge(slow, "Wake/WhenDue") {
+			if v.Result != conformance.Passed {
+				t.Errorf("%s: %s\n%s", v.Rule, v.Result, v.Failure)
+			}
+		}
+	})
 }

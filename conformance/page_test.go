@@ -52,14 +52,15 @@ func newColumn(r conformance.Report) column {
 
 // title returns the heading of the column, such as "redis on a cluster".
 func (c column) title() string {
-	names := map[string]string{"membroker": "memory", "filebroker": "file", "redisbroker": "redis", "pgbroker": "postgres"}
+	names := map[string]string{"membroker": "memory", "filebroker": "file", "redisbroker": "Redis", "pgbroker": "Postgres"}
 	name := names[c.Backend]
 	if name == "" {
 		name = c.Backend
 	}
 	how := strings.TrimPrefix(c.Test, "TestConformance")
 	how = regexp.MustCompile(`[A-Z]`).ReplaceAllStringFunc(how, func(s string) string { return " " + strings.ToLower(s) })
-	return name + strings.ReplaceAll(how, "pg bouncer", "pgbouncer")
+	how = strings.NewReplacer("_", " ", "/", " ", "pg bouncer", "PgBouncer", "cluster", "Cluster").Replace(how)
+	return strings.Join(strings.Fields(name+" "+how), " ")
 }
 
 func (c column) cell(group string, rules int) string {
@@ -71,11 +72,13 @@ func (c column) cell(group string, rules int) string {
 	if n[conformance.Failed] > 0 {
 		cell += fmt.Sprintf(" + **%d failed**", n[conformance.Failed])
 	}
-	switch done := n[conformance.Passed] + n[conformance.Refused] + n[conformance.Failed]; {
-	case n[conformance.Absent] == rules:
+	switch done := n[conformance.Passed] + n[conformance.Refused] + n[conformance.Failed] + n[conformance.Absent]; {
+	case done == 0:
+		return "not run"
+	case n[conformance.Absent] == done:
 		return "–"
-	case done+n[conformance.Absent] != rules:
-		cell += fmt.Sprintf(" of %d", rules) // the report is of an earlier suite
+	case done != rules: // the backend ran a part of the suite, or the report is of an earlier one
+		cell += fmt.Sprintf(", %d not run", rules-done)
 	}
 	return cell
 }
@@ -91,10 +94,12 @@ func render(columns []column) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("# Backends, and what they were checked for\n\n")
-	b.WriteString("Made by the tests of package conformance from its reports; do not edit. Each column is a run of the suite, each cell the\n")
-	b.WriteString("number of rules that passed. A limit that a backend declares is checked as a refusal; `–` means " +
-		"that the store has nothing\n")
-	b.WriteString("that the group is about (a memory store has no layout, no stored bodies and no connections).\n\n| group |")
+	b.WriteString(`Made by the tests of package conformance from its reports; do not edit. Each column is a complete run of the suite, each
+cell the number of rules of a group that passed. No rule failed, unless a cell says so. '–' means that the store has nothing that the
+group is about: a memory store has no layout, no stored bodies and no connections. A limit that a backend declares is checked as a
+refusal. *Not run* are rules that are newer than the last complete run of that column.
+
+| group |`)
 	for _, c := range columns {
 		b.WriteString(" " + c.title() + " |")
 	}
@@ -120,6 +125,22 @@ func render(columns []column) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+func TestSuite_CellsOfThePageTellNotRunFromFailed(t *testing.T) {
+	t.Parallel()
+	c := column{Groups: map[string]map[conformance.Result]int{
+		"Part":   {conformance.Passed: 5},
+		"Failed": {conformance.Passed: 5, conformance.Failed: 2},
+		"Absent": {conformance.Absent: 7},
+	}}
+	for group, want := range map[string]string{
+		"Part": "5, 2 not run", "Failed": "5 + **2 failed**", "Absent": "–", "New": "not run",
+	} {
+		if got := c.cell(group, 7); got != want {
+			t.Errorf("cell of %s: got %q, want %q", group, got, want)
+		}
+	}
 }
 
 func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
@@ -172,7 +193,7 @@ func update(t *testing.T, columns []column, memory conformance.Report, dir strin
 		columns = slices.DeleteFunc(columns, func(c column) bool { return c.Backend == r.Backend && c.Test == r.Test })
 		columns = append(columns, newColumn(r))
 	}
-	order := []string{"membroker", "filebroker", "redisbroker", "pgbroker"}
+	order := []string{"membroker", "filebroker", "redisbroker", "pgbroker", "shardbroker"}
 	slices.SortFunc(columns, func(a, b column) int {
 		if a.Backend != b.Backend {
 			return slices.Index(order, a.Backend) - slices.Index(order, b.Backend)

@@ -105,7 +105,7 @@ var wakeRules = []Rule{
 		due := c.find("a").RunAt
 		got, err := c.b.Claim(c.ctx, w.request(1))
 		c.ok("Claim", err)
-		c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
+		c.that(len(got.Jobs) > 0 || got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due) // a slow store: it is due
 		if len(got.Jobs) == 0 {
 			got = c.claimDue(w)
 		}

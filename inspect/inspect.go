@@ -275,7 +275,8 @@ func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.
 }
 
 // Pause stops claims from a queue at once. Running jobs continue, and producers can
-// still enqueue. Pausing a paused queue does nothing.
+// still enqueue. Pausing a paused queue does nothing. As with SetPolicy, a queue that
+// does not exist yet is created, so check a name that a person typed with Queue.
 func (i *Inspector) Pause(ctx context.Context, queue string) error {
 	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(true)})
 	return err
@@ -293,7 +294,10 @@ func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
 }
 
 // SetPolicy changes the fields of a queue's policy that change sets, atomically, for
-// all workers and clients. It returns the whole policy.
+// all workers and clients. It returns the whole policy. A queue that does not exist
+// yet is created, so that its first job meets its limits. The error is ErrInvalid if a
+// value is outside its limits, and ErrUnsupported if the store does not have the rule
+// (broker.Limits.NoFlow); see Inspector.
 func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
 	noted := change.Paused != nil && change.Key == ""
 	if noted {

@@ -28,6 +28,7 @@ type Marks interface {
 
 // DedupConfig configures Dedup. Marks is required, the rest has defaults.
 type DedupConfig struct {
+	// Marks stores the markers: a broker, which need not be the one that stores the jobs. It is required.
 	Marks Marks
 
 	// Key returns the name of a job's effect: all jobs of one type and key together

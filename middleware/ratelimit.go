@@ -19,9 +19,10 @@ var ErrRateLimited = errors.New("the rate limit is reached")
 // RateLimitConfig configures RateLimit. Runs is required.
 type RateLimitConfig struct {
 	// Runs is how many runs may start in each Per, on average: RateLimitConfig{Runs:
-	// 100, Per: time.Minute}. A Per of zero means one second.
+	// 100, Per: time.Minute}. It is required.
 	Runs int
-	Per  time.Duration
+	// Per is the period over which Runs counts. Zero means one second.
+	Per time.Duration
 
 	// Burst is how many runs may start at once after an idle time. Zero means as many as may start in
 	// one second, at least 1.

@@ -30,12 +30,22 @@ func (r *Results) grid(b *strings.Builder, cells []Planned) {
 			has[m] = true
 		}
 	}
-	fmt.Fprintf(b, "\n### Fleets: workers that each serve all queues\n\n%d rounds; 10 handlers a worker, all workers in one process, with "+
-		"connections of their own. Each cell has %s; - was not measured, since that many queries of idle workers are more than the "+
-		"store can answer. Idle is over an empty store; commands within scripts count as calls. One job comes to idle workers, "+
-		"40 a second, over what these cost idle; what the first 200 cost does not count, since they make connections ready. A drain of "+
-		"%d jobs counts from the start of the workers, what it costs the store until they have ended.\n\n| workers × queues |",
-		cells[0].Rounds, strings.Join(systems, "; "), cells[0].Jobs)
+	fmt.Fprintf(b, `
+### Fleets: workers that each serve all queues
+
+%s. Each worker has 10 handlers. All workers are in one process, with their own connections. Each cell has the
+figures of %s. A dash means that it was not measured, because so many idle workers ask more than the store can answer.
+
+- Idle: the cost above that of an empty store. Commands within scripts count as calls.
+- One job: 40 jobs a second come to idle workers; the cost above that of idle workers. The first 200 jobs do not count, because they make
+  connections ready.
+- Drain: %d jobs. The time counts from the start of the workers, the store's cost until the workers have ended.
+
+In benchmarks/:
+
+    go run . -deep -only '%s/fleet' -long-rounds %d
+
+| workers × queues |`, r.rounds(cells), strings.Join(systems, " and "), cells[0].Jobs, cells[0].Store, cells[0].Rounds)
 	var names []string
 	for _, m := range Metrics {
 		if has[m.Name] {
@@ -55,6 +65,20 @@ func (r *Results) grid(b *strings.Builder, cells []Planned) {
 		}
 		b.WriteString("\n")
 	}
+}
+
+// rounds says how often the cells were measured, and whether together.
+func (r *Results) rounds(cells []Planned) string {
+	text := fmt.Sprintf("%d rounds", cells[0].Rounds)
+	if cells[0].Rounds == 1 {
+		text = "One round"
+	}
+	for _, p := range cells {
+		if r.run(p.Workload, p.Store) != r.run(cells[0].Workload, cells[0].Store) {
+			return text + ", in several runs"
+		}
+	}
+	return text
 }
 
 // figure returns the median of a system's rounds in a few characters.

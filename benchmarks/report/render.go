@@ -41,7 +41,8 @@ func (r *Results) Unfit(want []Planned, minRounds func(workload string) int) str
 // Render writes the document; about describes the systems by name.
 func (r *Results) Render(out io.Writer, unfit string, about map[string]string) error {
 	var b strings.Builder
-	b.WriteString("# Benchmarks\n\nWritten by the program in `benchmarks/`, not by hand; how to run it stands in its README.\n")
+	b.WriteString("# Benchmarks\n\n" +
+		"Written by the program in `benchmarks/`, not by hand; its [README](../benchmarks/README.md) says how to run it.\n")
 	if unfit != "" {
 		fmt.Fprintf(&b, "\n**Not fit for publication: %s.**\n", unfit)
 	}
@@ -75,23 +76,27 @@ func (r *Results) circumstances(b *strings.Builder, about map[string]string) {
 	if len(r.cpus()) > 1 {
 		b.WriteString("Each table says on which of them it was measured; ratios are of systems that took turns on one.\n")
 	}
+	b.WriteString("\n")
 	for _, name := range slices.Sorted(maps.Keys(r.Env.Stores)) {
-		fmt.Fprintf(b, "%s. ", r.Env.Stores[name])
+		fmt.Fprintf(b, "- %s\n", r.Env.Stores[name])
 	}
+	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(r.Env.Versions)) {
-		fmt.Fprintf(b, "%s %s. ", name, r.Env.Versions[name])
+		versions = append(versions, name+" "+r.Env.Versions[name])
 	}
+	fmt.Fprintf(b, "- %s\n", strings.Join(versions, ", "))
 	b.WriteString(`
+Unless a table says otherwise, payloads have 200 bytes, and 100 handlers run at once and do nothing.
 
-Payload 200 bytes, handlers do nothing, 100 at once, unless a table says otherwise. Systems take turns within each round,
-so that noise hits all; a figure is the median of the rounds with the lowest and the highest in brackets, and ~ marks one
-whose rounds differ by more than 25 % of it, which says no more than an order of magnitude. Ratios are medians of the rounds'
-own ratios. Producer and worker are processes of their own; their CPU and allocations are those processes', the
-store's CPU that of its processes. Throughput counts from the start of the worker to the end of the last handler; how long
-a claim takes is that of claims that give jobs, and told by our systems alone; a run after which
-the store still held a job, or in which a job was not handled, gives no figure. Where a queue is kept over all rounds, each
-system has a Redis server of its own, since what one frees another would take. For a constant depth one producer replaces
-what is handled, and handlers wait while it is 2000 jobs behind.
+- Systems take turns within each round, so that noise affects all of them. A figure is the median of the rounds, with the lowest and the
+  highest in brackets. ~ marks a figure whose rounds differ by more than 25 %: it shows only an order of magnitude. A ratio is the median
+  of the ratios of the rounds.
+- Producer and worker are separate processes. Their CPU and allocations are those of these processes; the store's CPU is that of its
+  processes.
+- Throughput counts from the start of the worker to the end of the last handler. The time of a claim is that of claims that give jobs; only
+  our systems report it. A run that leaves a job in the store, or unhandled, gives no figure.
+- If a queue is kept over all rounds, each system has its own Redis server. Otherwise systems would reuse each other's freed memory.
+- At a constant depth one producer replaces handled jobs, and handlers wait while it is 2000 jobs behind.
 
 | system | |
 |---|---|
@@ -115,9 +120,10 @@ func (r *Results) verdicts(b *strings.Builder) {
 	b.WriteString(`
 ## Targets
 
-The ratios to reach were set on another machine, on which the peers were slower beside the same prototypes. What the bare prototype
-reaches here is what is possible here; in the last column stands how much of that is reached. The limits of W2chain and W2sampled are
-that of W2 and 4 µs for the chain; what OpenTelemetry's own part of these is stands in [metrics.md](metrics.md).
+The targets were set on another machine, on which the peers were slower compared with the same prototypes. The bare prototype shows what is
+possible here; the last column shows how much of that is reached. The limit of W2chain and of W2sampled is that of W2 and 4 µs for the
+chain; [Metrics](metrics.md#what-it-costs) shows OpenTelemetry's part of that. *In other runs* means that the two workloads were measured
+on different days or machines, so that their ratio would say nothing.
 
 | store | workload | metric | against | must | aim | measured | | prototype | share |
 |---|---|---|---|---|---|---|---|---|---|
@@ -138,6 +144,8 @@ that of W2 and 4 µs for the chain; what OpenTelemetry's own part of these is st
 			if l, ok := t.sample(r, bare(t.store)); ok {
 				limit, share = l.text(unit), t.share(s.Median, l.Median)
 			}
+		} else if base, ok := strings.CutPrefix(t.peer, "@"); ok && r.run(t.workload, t.store) != "" && r.run(base, t.store) != "" {
+			measured = "in other runs"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s %s%s | %s%s | %s | %s | %s | %s |\n", t.store, t.workload, t.metric, against,
 			relation, number(t.must), unit, number(t.aim), unit, measured, verdict, limit, share)

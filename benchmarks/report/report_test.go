@@ -60,6 +60,10 @@ func TestReport_WorkloadsOfDifferentRunsAreNotCompared(t *testing.T) {
 		if got, ok := judged.sample(r, "jobs-memory"); ok != (other == "a") || ok && got.Median != 0.5 {
 			t.Errorf("with the other of run %s: %v, %v", other, got, ok)
 		}
+		line := "| memory | depth1M | jobs/s | depth10k | ≥ 0.900x | 1.00x | in other runs |  | - | - |"
+		if got := strings.Contains(render(t, r, ""), line); got != (other == "b") {
+			t.Errorf("with the other of run %s the document says that both were measured in other runs: %v", other, got)
+		}
 	}
 }
 
@@ -185,7 +189,7 @@ func TestReport_ResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	}
 	r.Sort([]Planned{{Workload: "Wredis", Store: "redis"}, {Workload: "Wpostgres", Store: "postgres"}})
 	doc := render(t, r, "")
-	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00",
+	for _, text := range []string{"- server of postgres\n- server of redis\n", "load average before the start 2.00",
 		"CPU for postgres or CPU for redis", "1 rounds, on CPU for redis."} {
 		if !strings.Contains(doc, text) {
 			t.Errorf("the document lacks %q", text)

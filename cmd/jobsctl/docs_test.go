@@ -75,3 +75,39 @@ func words(line string) (all []string) {
 	}
 	return all
 }
+
+// What the documentation shows as output of the command has the command's form: errors
+// begin with its name, and RUNS counts as "jobsctl show" does.
+func TestDocs_OutputsHaveTheFormOfTheCommand(t *testing.T) {
+	t.Parallel()
+	runs := regexp.MustCompile(`^RUNS +\d+ delivered, \d+ failed \(retries allowed: \d+\), \d+ crashed, \d+ snoozed$`)
+	seen := 0
+	for _, file := range []string{"../../docs/operations.md", "../../docs/runbooks.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var command string
+		for line := range strings.Lines(string(text)) {
+			shown, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+			prompt, isPrompt := strings.CutPrefix(shown, "$ ")
+			switch {
+			case !indented:
+				command = ""
+			case isPrompt:
+				command = prompt
+			case !strings.Contains(command, "jobsctl"):
+			case strings.HasPrefix(shown, "jobs: "):
+				t.Errorf("%s: errors of the command begin with jobsctl:, after %q it shows\n%s", file, command, shown)
+			case strings.HasPrefix(shown, "RUNS"):
+				seen++
+				if !runs.MatchString(shown) {
+					t.Errorf("%s: jobsctl show does not print\n%s", file, shown)
+				}
+			}
+		}
+	}
+	if seen < 2 {
+		t.Errorf("only %d lines RUNS were found: they are looked for in the wrong way", seen)
+	}
+}

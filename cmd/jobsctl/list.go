@@ -21,7 +21,7 @@ func (a *app) list() *cobra.Command {
 Payloads are not shown.
 
 States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
-(held by a move).`,
+(held by a move, or until a job with the same unique key has ended).`,
 		Example: "  jobsctl ls --state retry --queue mail --error timeout\n  jobsctl ls --worker 01J… --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

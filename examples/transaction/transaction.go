@@ -25,6 +25,19 @@ type Shop struct {
 	Client *jobs.Client
 }
 
+// begin new
+
+// New makes a shop on a database that has the orders and, after pgbroker.Migrate or jobsctl migrate, a schema of jobs.
+func New(ctx context.Context, db *pgxpool.Pool, config pgbroker.Config) (*Shop, error) {
+	b, err := pgbroker.New(ctx, db, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Shop{DB: db, Broker: b, Client: jobs.NewClient(b, jobs.ClientConfig{})}, nil
+}
+
+// end new
+
 // begin transaction
 
 // Place stores an order and the job that mails its receipt, or neither.

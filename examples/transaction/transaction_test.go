@@ -38,12 +38,12 @@ func TestTransaction_AnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.
 	if _, err := db.Exec(ctx, "create table orders (id text primary key)"); err != nil {
 		t.Fatal(err)
 	}
-	b, err := pgbroker.New(ctx, db, pgbroker.Config{Schema: schema})
+	shop, err := New(ctx, db, pgbroker.Config{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := shop.Broker
 	defer b.Close()
-	shop := &Shop{DB: db, Broker: b, Client: jobs.NewClient(b, jobs.ClientConfig{})}
 
 	if err := shop.Place(ctx, "1001"); err != nil {
 		t.Fatal(err)

@@ -216,6 +216,9 @@ func settings(t *testing.T, root fs.FS, env map[string]string, page *bytes.Buffe
 					if !n.IsExported() {
 						continue
 					}
+					if text == "" {
+						t.Errorf("%s.%s has no comment, so the page says nothing about it", name, n.Name)
+					}
 					if kind != "bool" && !saysDefault.MatchString(text) && !saysDefault.MatchString(typ.Doc) {
 						t.Errorf("%s.%s: its comment does not say what its zero value means, or that it is required", name, n.Name)
 					}

@@ -2,7 +2,9 @@ package readmetest
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -140,5 +142,32 @@ func TestGuide_IsReadFromTheFirstChapterToTheLast(t *testing.T) {
 		case i < len(chapters)-1 && (leads == nil || leads[1] != chapters[i+1][1]):
 			t.Errorf("%s does not end with a line for the next chapter: Next: [Title](%s)", c[1], chapters[i+1][1])
 		}
+	}
+}
+
+// The first chapter names each package that a program can import.
+func TestGuide_TheFirstChapterNamesEachPackage(t *testing.T) {
+	t.Parallel()
+	root := os.DirFS(filepath.Join("..", ".."))
+	text, err := fs.ReadFile(root, "docs/guide/start.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, dir := range append(packages(t, root), "jobstest", "conformance") {
+		sources, err := fs.Glob(root, path.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dir == "." || len(sources) == 0 {
+			continue
+		}
+		found++
+		if !strings.Contains(string(text), "`"+dir+"`") {
+			t.Errorf("docs/guide/start.md does not say what package %s is for", dir)
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d packages were found: they are looked for in the wrong way", found)
 	}
 }

@@ -11,13 +11,17 @@ type StandardConfig struct {
 	// Broker is the store, see MetricsConfig. It is used for Metrics.Broker.
 	Broker broker.Broker
 
+	// Tracing configures spans. The zero value uses the global tracer provider.
 	Tracing TracingConfig
+	// Metrics configures metrics. The zero value uses the global meter provider, and Broker as its broker.
 	Metrics MetricsConfig
+	// Logging configures the line for each run. The zero value uses slog.Default().
 	Logging LoggingConfig
-	Retry   middleware.RetryConfig
+	// Retry classifies errors. The zero value leaves counts and delays to the server.
+	Retry middleware.RetryConfig
 
-	// Timeout bounds handlers. If Soft is zero, there is no Timeout in the chain; then only the timeouts
-	// of the server and of the job apply.
+	// Timeout bounds handlers. The zero value leaves Timeout out of the chain; then only the timeouts of
+	// the server and of the job apply.
 	Timeout middleware.TimeoutConfig
 }
 

@@ -19,6 +19,7 @@ import (
 
 // ClaimCheckConfig configures ClaimCheck. Blobs is required.
 type ClaimCheckConfig struct {
+	// Blobs stores the payloads. Producers and handlers need the same blobs. It is required.
 	Blobs Blobs
 	// MinSize is the size from which payloads go to the blob store, in bytes.
 	// Zero means 64 KiB.

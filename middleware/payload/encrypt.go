@@ -17,6 +17,7 @@ import (
 
 // EncryptConfig configures Encrypt. Keys is required.
 type EncryptConfig struct {
+	// Keys has the key that encrypts, and those that decrypt. It is required.
 	Keys *Keyring
 	// AllowPlain lets handlers see payloads that are not encrypted: set it while encryption is being
 	// introduced. Without it such a job is dead, since whoever can write to the store could have put it

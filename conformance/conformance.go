@@ -180,6 +180,7 @@ var groups = [][]Rule{
 	turnRules,
 	sequenceRules,
 	flowWakeRules,
+	exactRules,
 	shardRules,
 	modelRules,
 }

@@ -16,6 +16,7 @@ func limitTo(p *patched, l broker.Limits) {
 		}
 		return t
 	}
+	span := func(d time.Duration) time.Duration { return (d + step - 1) / step * step }
 	p.limits = func() broker.Limits { return l }
 	enqueue, mark, watch := p.enqueue, p.mark, p.watch
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
@@ -42,12 +43,24 @@ func limitTo(p *patched, l broker.Limits) {
 		return receipts, nil
 	}
 	change(&p.settle, func(r *broker.SettleRequest) { r.Now = up(r.Now) }, nil)
+	p.outcomes(func(_ string, s *broker.Settlement) {
+		switch o := s.Outcome; {
+		case o.Delay()%step == 0:
+		case o.Kind() == broker.OutcomeRetry:
+			s.Outcome = broker.Retry(span(o.Delay()), *o.Failure())
+		case o.Kind() == broker.OutcomeCrash:
+			s.Outcome = broker.Crash(span(o.Delay()), *o.Failure())
+		case o.Kind() == broker.OutcomeSnooze:
+			s.Outcome = broker.Snooze(span(o.Delay()), broker.Failure{})
+		}
+	})
+	change(&p.renew, func(r *broker.RenewRequest) { r.Lease = span(r.Lease) }, nil)
 	operate := p.operate
 	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
 		if err := o.Check(l); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
-		o.Now, o.RunAt = up(o.Now), up(o.RunAt)
+		o.Now, o.RunAt, o.Delay = up(o.Now), up(o.RunAt), span(o.Delay)
 		return operate(ctx, o)
 	}
 	change(&p.claim, func(r *broker.ClaimRequest) {

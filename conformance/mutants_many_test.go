@@ -21,6 +21,12 @@ var manyMutants = []mutant{
 	{"claims of many queues do not hear of a reclaimed job", "Many/FindsWhatBecameClaimable", asleepTo("snooze")},
 	{"claims of many queues do not hear of a holder", "Many/FindsWhatWasHeld", asleepTo("unhold")},
 	{"claims of many queues do not hear of an end", "Many/FindsWhatALimitKeptBack", asleepTo("complete")},
+	{"claims of one queue do not hear of a job that is due sooner", "Many/FindsWhatBecameClaimable", waitsDespite("schedule")},
+	{"claims of one queue do not hear of a retry that is due sooner", "Many/FindsWhatBecameClaimable", waitsDespite("retry")},
+	{"claims of one queue do not hear of a time that was moved forward", "Many/FindsWhatBecameClaimable", waitsDespite("reschedule")},
+	{"claims of one queue do not hear of a restored job", "Many/FindsWhatWasHeld", waitsDespite("restore")},
+	{"claims of one queue do not hear of a debounce", "Many/FindsWhatMetAKey", waitsDespite("replace")},
+	{"claims of one queue do not hear of a job that waited behind", "Many/FindsWhatMetAKey", waitsDespite("complete")},
 	{"claims of many queues forget when the next job is due", "Many/SaysWhenTheNextIsDue", asleepTo("")},
 	{"the last of many queues goes first", "Many/ServesSharesInOrder", ofMany(func(r *broker.ClaimRequest) {
 		slices.Reverse(r.Queues)
@@ -84,5 +90,45 @@ func asleepTo(cause string) func() func(*patched) {
 		change(&p.policy, nil, func(*broker.PolicyRequest, *broker.Policy) { wake("policy") })
 		change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { wake(o.Kind.String()) })
 		change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { wake(r.Items[0].Outcome.Kind().String()) })
+	})
+}
+
+// waitsDespite makes claims of one queue that found nothing find nothing until the time that they then
+// knew, or until a call other than those of a cause.
+func waitsDespite(cause string) func() func(*patched) {
+	return sharing(func(p *patched, until *sync.Map) {
+		by := func(call string) {
+			if call != cause {
+				until.Clear()
+			}
+		}
+		claim := p.claim
+		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+			if due, known := until.Load(r.Queues[0].Queue); known && len(r.Queues) == 1 && (due.(time.Time).IsZero() ||
+				r.Now.Before(due.(time.Time))) {
+				return broker.Claimed{Now: r.Now, NextDue: due.(time.Time)}, nil
+			}
+			got, err := claim(ctx, r)
+			if err == nil && len(got.Jobs) == 0 && !got.More && len(r.Queues) == 1 {
+				until.Store(r.Queues[0].Queue, got.NextDue)
+			}
+			return got, err
+		}
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i, j := range r.Jobs {
+				switch {
+				case (*a)[i].Replaced:
+					by("replace")
+				case j.Restore != nil:
+					by("restore")
+				case j.Delay > 0:
+					by("schedule")
+				default:
+					by("enqueue")
+				}
+			}
+		})
+		change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { by(o.Kind.String()) })
+		change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { by(r.Items[0].Outcome.Kind().String()) })
 	})
 }

@@ -27,7 +27,7 @@ func allMutants() []mutant {
 		scheduleMutants, examineMutants, uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants,
 		editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants, storeMutants, cutMutants, durableMutants,
 		moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants,
-		flowMutants, turnMutants, durableFlowMutants, totalsMutants)
+		flowMutants, turnMutants, durableFlowMutants, totalsMutants, exactMutants)
 }
 
 func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {

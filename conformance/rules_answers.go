@@ -136,7 +136,7 @@ var answerRules = []Rule{
 			again.settle(broker.Complete(nil), again.one("given"))
 			c.gone("given")
 		}},
-	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key and a state lists the jobs that match them all.", nil,
+	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key or a state, and other fields, lists the jobs that match them all.", nil,
 		func(c *check) {
 			for i, id := range []string{"a", "b", "c", "d"} {
 				j := c.job(id)
@@ -160,6 +160,40 @@ var answerRules = []Rule{
 			} {
 				c.same(show(at.q), sorted(idsOf(c.list(at.q))), at.want)
 			}
+			c.pass(time.Second)
+			for i, id := range []string{"e", "f", "g"} {
+				j := c.job(id)
+				j.Body.Key, j.Body.Type = "third", []string{"mail", "mail", "work"}[i]
+				c.accept(j)
+			}
+			x := c.worker("x")
+			x.settle(broker.Die(broker.ReasonExpired, failure("of d")), x.one("d"))
+			x.settle(broker.Die(broker.ReasonRetries, failure("of e")), x.one("e"))
+			x.take("f", "g")
+			c.pass(time.Second)
+			for _, with := range []broker.Query{{Key: "third"}, {Worker: "x"}} {
+				is := func(change func(*broker.Query), want ...string) {
+					c.tb.Helper()
+					q := with
+					change(&q)
+					c.same(show(q), sorted(idsOf(c.list(q))), want)
+				}
+				is(func(q *broker.Query) { q.Type, q.State = "mail", broker.StateActive }, "f")
+				is(func(q *broker.Query) { q.State, q.After = broker.StateActive, c.now }, []string{}...)
+				is(func(q *broker.Query) { q.State, q.Before = broker.StateActive, c.now.Add(-time.Second) }, []string{}...)
+			}
+			is := func(q broker.Query, want ...string) {
+				c.tb.Helper()
+				q.Key = "third"
+				c.same(show(q), idsOf(c.list(q)), want)
+			}
+			is(broker.Query{Reason: broker.ReasonRetries}, "e")
+			is(broker.Query{Reason: broker.ReasonExpired}, []string{}...)
+			is(broker.Query{ErrorText: "of e"}, "e")
+			is(broker.Query{ErrorText: "of d"}, []string{}...)
+			c.decide(broker.OpSuppress, "e")
+			is(broker.Query{State: broker.StateDead}, []string{}...)
+			is(broker.Query{State: broker.StateDead, Suppressed: true}, "e")
 		}},
 	{"Mark/NobodysIsEmpty", "§24", "A mark that nobody holds, since it was dropped or has lapsed, has no owner, fence, value or end.",
 		marks, func(c *check) {

@@ -15,7 +15,8 @@ import (
 // oddNames are names that a store may confuse, split, fold or trim.
 var oddNames = []string{"a", "A", "a ", " a", "\u00e9", "e\u0301", "ß", "日本語", "🙂", "it's", `"quoted"`, `back\slash`, "colon:s",
 	"per%cent", "under_score",
-	"sta*r", "[a]", "$1", "a/b", "a,b", "a;b", "-1", "0", "01", "NULL", "nil", strings.Repeat("n", broker.MaxNameLen)}
+	"sta*r", "[a]", "$1", "a/b", "a,b", "a;b", "-1", "0", "01", "NULL", "nil", strings.Repeat("n", broker.MaxNameLen),
+	strings.Repeat("n", broker.MaxNameLen-1) + "m"}
 
 // oddBytes are values that a store's text types would alter.
 var oddBytes = func() []string {

@@ -153,8 +153,8 @@ var enqueueRules = []Rule{
 		j.Body.GivenID = true
 		c.add("first of the queue")
 		c.decide(broker.OpDelete, "first of the queue")
-		c.policy(broker.PolicyRequest{DuplicateSpan: &span})
 		c.accept(j)
+		c.policy(broker.PolicyRequest{DuplicateSpan: &span}) // it counts from when the job is gone
 		c.decide(broker.OpDelete, "a")
 		c.pass(span - c.tick)
 		c.prune()

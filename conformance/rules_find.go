@@ -36,6 +36,7 @@ var findRules = []Rule{
 		func(c *check) {
 			w := c.worker("w")
 			want := c.manyInEachState(w, 23)
+			others := [2]broker.Broker{c.b, c.open()}
 			for state, ids := range want {
 				for _, limit := range []int{1, 5, 23} {
 					got := idsOf(c.list(broker.Query{State: state, Limit: limit}))
@@ -45,8 +46,10 @@ var findRules = []Rule{
 				page, err := c.b.Find(c.ctx, q)
 				c.ok("Find", err)
 				q.Cursor, q.Limit = page.Cursor, 10
+				c.b = others[1] // a cursor is good on every handle
 				got := append(idsOf(page.Jobs), idsOf(c.list(q))...)
-				c.same(fmt.Sprintf("jobs in state %v in a page of 3 and pages of 10", state), sorted(got), sorted(ids))
+				c.same(fmt.Sprintf("jobs in state %v in a page of 3 and, of another handle, pages of 10", state), sorted(got), sorted(ids))
+				c.b = others[0]
 			}
 		}},
 	{"Find/ScheduledByDueTime", "§21", "Scheduled and retry jobs are listed by due time.", nil, func(c *check) {
@@ -208,7 +211,7 @@ var findRules = []Rule{
 		is(broker.Query{Before: start.Add(2 * time.Second)}, "j0", "j1")
 		is(broker.Query{After: start.Add(time.Second), Before: start.Add(3 * time.Second), Type: "type2"}, "j2")
 	}},
-	{"Find/FiltersByDueAndCreation", "§21", "After and Before mean the due time of scheduled jobs, and the creation of pending ones.",
+	{"Find/FiltersByDueAndCreation", "§21", "After and Before mean the due time of scheduled and retry jobs, and the creation of pending ones.",
 		nil, func(c *check) {
 			start := c.now
 			for i := range 4 {
@@ -221,6 +224,14 @@ var findRules = []Rule{
 				Before: start.Add(4 * time.Hour)})), []string{"s1", "s2"})
 			c.same("pending", sorted(idsOf(c.list(broker.Query{State: broker.StatePending, After: start.Add(time.Second),
 				Before: start.Add(3 * time.Second)}))), []string{"p1", "p2"})
+			w := c.worker("w")
+			held, from := w.take("p0", "p1", "p2"), c.now
+			for i := range held {
+				w.settle(broker.Retry(time.Hour*time.Duration(i+1), failure(fmt.Sprint("error ", i))), &held[i])
+			}
+			c.same("in retry", idsOf(c.list(broker.Query{State: broker.StateRetry, After: from.Add(2 * time.Hour),
+				Before: from.Add(3 * time.Hour)})), []string{"p1"})
+			c.same("in retry with an error", idsOf(c.list(broker.Query{State: broker.StateRetry, ErrorText: "error 2"})), []string{"p2"})
 		}},
 	{"Find/MayLeaveThePayloadOut", "§21", "NoPayload leaves payload and result out, and nothing else.", nil, func(c *check) {
 		c.everyState()

@@ -85,6 +85,7 @@ var keyRules = []Rule{
 			made := 0
 			for step, pass := range []time.Duration{0, 1, 2, 2, 30, 0, 4, 1, 5, 100, 3, 2} {
 				c.pass(pass * time.Second)
+				c.prune()
 				w := workers[step%2]
 				want := map[string]int64{}
 				for key, bucket := range buckets {
@@ -337,6 +338,11 @@ var keyRules = []Rule{
 			for _, limit := range []int{1, 4, 1000} {
 				c.same(fmt.Sprintf("keys in pages of %d", limit), c.keyNames(limit), sorted(names))
 			}
+			first, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Limit: 1})
+			c.ok("Keys", err)
+			rest, err := c.open().Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Cursor: first.Cursor})
+			c.ok("Keys", err)
+			c.same("number of keys on a page of one and, of another handle, a page of the rest", len(first.Keys)+len(rest.Keys), len(names))
 			asked := append([]string{"unknown"}, names...)
 			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: asked})
 			c.ok("Keys", err)

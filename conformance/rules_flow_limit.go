@@ -84,7 +84,7 @@ var limitRules = []Rule{
 		"Claims lease as many jobs as a Bucket of the rate allows at the time of each, over all handles.", flow, func(c *check) {
 			for i, rate := range []broker.Rate{{Jobs: 1, Per: time.Second}, {Jobs: 3, Per: time.Second, Burst: 2}, {Jobs: 30,
 				Per: time.Minute, Burst: 4},
-				{Jobs: 7, Per: 3 * time.Second}} {
+				{Jobs: 7, Per: 3 * time.Second}, {Jobs: 1, Per: 333*time.Millisecond + time.Microsecond}} {
 				c.q = fmt.Sprint("q", i)
 				c.policy(broker.PolicyRequest{Rate: &rate})
 				for _, prefix := range []string{"a", "b", "c"} {

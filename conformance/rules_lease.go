@@ -231,7 +231,7 @@ var leaseRules = []Rule{
 		func(c *check) {
 			c.add("a")
 			info := broker.WorkerInfo{Host: "host", PID: 77, Program: "program 1.2", Concurrency: 9, Queues: []string{c.q},
-				Types: []string{"mail:*", "x"}, StartedAt: c.up(c.now)}
+				Types: append(numbered("type", 1000), "mail:*"), StartedAt: c.up(c.now)}
 			_, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Register: true,
 				Info: info})
 			c.ok("Renew", err)

@@ -66,6 +66,8 @@ var markRules = []Rule{
 		keep := c.mark(broker.MarkRequest{Action: broker.MarkKeep, Name: "m", Owner: "a", Fence: first.Fence, TTL: time.Minute})
 		c.that(!keep.Held, "keeping a lapsed mark\ngot  held\nwant refused")
 		c.that(c.takeMark("m", "b", "").Held, "take at the time\ngot  refused\nwant held")
+		odd := c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "odd", Owner: "a", TTL: time.Second + time.Nanosecond})
+		c.same("Until, which rounds up", odd.Until, c.now.Add(time.Second+c.tick))
 	}},
 	{"Mark/FencesRise", "§24", "Every new holder gets a higher fence than any before, after a drop, after a lapse, and after a prune.",
 		marks, func(c *check) {
@@ -123,10 +125,10 @@ var markRules = []Rule{
 		c.that(!drop.Held, "dropping again\ngot  held\nwant refused")
 	}},
 	{"Mark/ValuesAreBytes", "§24", "Values come back byte for byte.", marks, func(c *check) {
-		for _, v := range oddBytes {
+		for _, v := range append([]string{string(random(broker.MaxResult))}, oddBytes...) {
 			m := c.takeMark("m", "a", v)
 			got := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Value
-			c.that(string(got) == v, "value\ngot  %q\nwant %q", got, v)
+			c.that(string(got) == v, "value\ngot  %.80q\nwant %.80q", got, v)
 			c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence})
 		}
 	}},

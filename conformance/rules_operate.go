@@ -145,6 +145,7 @@ var operateRules = []Rule{
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
 			c.decide(broker.OpSuppress, "a")
 			c.same("dead", idsOf(c.list(broker.Query{State: broker.StateDead})), []string{"b"})
+			c.same("dead, the newest first", idsOf(c.list(broker.Query{State: broker.StateDead, Newest: true})), []string{"b"})
 			all := c.list(broker.Query{State: broker.StateDead, Suppressed: true})
 			c.same("dead, suppressed ones too", sorted(idsOf(all)), []string{"a", "b"})
 			c.that(c.must("a", broker.StateDead).Suppressed && !c.must("b", broker.StateDead).Suppressed,

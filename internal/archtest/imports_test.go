@@ -39,7 +39,7 @@ var rules = []rule{
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/duewatch", "internal/guard",
 		"internal/plaintime", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/duewatch", "internal/guard",
-		"github.com/jackc/...", "github.com/pressly/goose/..."}},
+		"github.com/jackc/..."}},
 	{of: "backends/shardbroker/...", may: []string{"broker"}}, // its caller passes brokers
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},

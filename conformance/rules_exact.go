@@ -1,0 +1,151 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Rules about values that a store could cut, round, or forget at a renewal or a change of a policy.
+var exactRules = []Rule{
+	{"Data/LargestValuesComeBack", "§2",
+		"Names, headers, errors and results of the largest size that is accepted come back whole.", nil, func(c *check) {
+			c.keep(time.Hour)
+			name := func(first string) string { return first + strings.Repeat("n", broker.MaxNameLen-1) }
+			j := c.job("a")
+			b := &j.Body
+			b.Type, b.Key, b.CorrelationID, b.IdempotencyKey, b.Source = name("t"), name("k"), name("c"), name("i"), name("s")
+			b.PayloadRef = string(random(broker.MaxHeaderBytes))
+			b.Headers = map[string]string{}
+			for i := range broker.MaxHeaders {
+				b.Headers[fmt.Sprintf("%03d", i)] = string(random(broker.MaxHeaderBytes/broker.MaxHeaders - 3))
+			}
+			c.accept(j)
+			w := c.worker("w")
+			held, want := w.one("a"), broker.Head{}
+			text := strings.Repeat("e", broker.MaxErrorBytes)
+			for _, o := range []broker.Outcome{broker.Retry(0, broker.Failure{Message: text, Stack: text}),
+				broker.Complete(random(broker.MaxResult))} {
+				w.settle(o, held)
+				want = o.Apply(want, c.up(c.now), 0)
+				got := c.find("a")
+				c.bodyIs(got, j.Body)
+				c.that(headsEqual(got.Head, want), "head after %v\ngot  %s\nwant %s", o.Kind(), show(got.Head), show(want))
+				if got.State == broker.StatePending {
+					held = w.one("a")
+					c.bodyIs(held, j.Body)
+				}
+			}
+		}},
+	{"Schedule/SpansRoundUp", "§15",
+		"The delay of an outcome or of a reschedule, and a lease, end at an instant of the store's time, rounded up, never down.", nil,
+		func(c *check) {
+			ids := []string{"retried", "crashed", "snoozed", "delayed", "timed"}
+			c.add(ids...)
+			w := c.worker("w")
+			held := w.take(ids...)
+			const odd = time.Second + time.Nanosecond
+			w.settle(broker.Retry(odd, failure("x")), &held[0])
+			w.settle(broker.Crash(odd, failure("x")), &held[1])
+			w.settle(broker.Snooze(odd, failure("")), &held[2])
+			w.settle(broker.Retry(time.Hour, failure("x")), &held[3], &held[4])
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: odd}, "delayed")[0].Err)
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: c.now.Add(odd)}, "timed")[0].Err)
+			for _, id := range ids {
+				c.same("due time of "+id, c.must(id, broker.StateRetry).RunAt, c.now.Add(time.Second+c.tick))
+			}
+			w.renewAs(lease+time.Nanosecond, false)
+			c.same("end of the lease", c.workers()["w"].Until, c.now.Add(lease+c.tick))
+			c.pass(time.Second)
+			w.nothing()
+			c.pass(c.tick)
+			c.same("claimed", len(w.claim(10)), len(ids))
+		}},
+	{"Settle/NumbersOutliveRenewals", "§10",
+		"A worker's last number is remembered when the worker renews, registers again or describes itself anew.", nil, func(c *check) {
+			c.add("a", "b")
+			w := c.worker("w")
+			held := w.take("a", "b")
+			a, b := broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)}, broker.Settlement{Job: &held[1], Outcome: broker.Release()}
+			c.ok("settle", w.sendAs(7, a)[0].Err)
+			for _, renew := range []broker.RenewRequest{{}, {Register: true}, {Describe: true, Info: broker.WorkerInfo{Host: "host"}}} {
+				renew.Now, renew.Worker, renew.Queues, renew.Lease = c.now, "w", w.queues, lease
+				got, err := c.b.Renew(c.ctx, renew)
+				c.ok("Renew", err)
+				c.that(!got.Lost, "renewal %+v\ngot  Lost\nwant renewed", renew)
+				c.ok("the repeated settle", w.sendAs(7, a)[0].Err)
+				c.is("a settle with a lower number", w.sendAs(6, b)[0].Err, broker.ErrLeaseLost)
+				c.must("b", broker.StateActive)
+			}
+			c.ok("settle", w.sendAs(8, b)[0].Err)
+		}},
+	{"Watch/EveryWatcherSeesEachEvent", "§25", "All watchers of a queue see each of its events, on one handle and on several.", watch,
+		func(c *check) {
+			var all []<-chan broker.Event
+			for _, b := range []broker.Broker{c.b, c.b, c.open()} {
+				events, err := b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
+				c.ok("Watch", err)
+				all = append(all, events)
+			}
+			c.add("a", "b")
+			w := c.worker("w")
+			held := w.take("a", "b")
+			w.settle(broker.Complete(nil), &held[0])
+			c.decide(broker.OpCancel, "b")
+			for _, events := range all {
+				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+				c.event("request to cancel", events, func(e broker.Event) bool { return e.Kind == broker.EventCancel && e.ID == "b" })
+			}
+		}},
+	{"Limit/RetryRateIsOfRetriesAlone", "§38",
+		"Only jobs in retry that become pending because they are due use the rate of retries: not scheduled ones, those retried at once, " +
+			"or those rescheduled at once.", flow, func(c *check) {
+			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
+			w := c.worker("w")
+			c.add("at once", "rescheduled", "in time")
+			held := w.take("at once", "rescheduled", "in time")
+			w.settle(broker.Retry(time.Hour, failure("x")), &held[1])
+			w.settle(broker.Retry(3*time.Second, failure("x")), &held[2])
+			for i := range 3 {
+				j := c.job(fmt.Sprint("scheduled ", i))
+				j.Delay = time.Second
+				c.accept(j)
+			}
+			c.pass(2 * time.Second)
+			c.same("claimed scheduled jobs", len(w.claim(10)), 3)
+			w.settle(broker.Retry(0, failure("x")), &held[0])
+			w.take("at once")
+			c.decide(broker.OpReschedule, "rescheduled")
+			w.take("rescheduled")
+			c.pass(time.Second)
+			w.take("in time")
+		}},
+	{"Limit/SettingARateAgainGivesNoStarts", "§32",
+		"A rate that is set again, unchanged, and a change of another rule, leave the starts that were counted.", flow, func(c *check) {
+			rate := &broker.Rate{Jobs: 2, Per: time.Minute, Burst: 1}
+			for name, set := range map[string]broker.PolicyRequest{"rate": {Rate: rate}, "key rate": {KeyRate: rate},
+				"rate of a key": {Key: "k", Rate: rate}, "retry rate": {RetryRate: rate}} {
+				c.q = name
+				w := c.worker("w of " + name)
+				c.addTo("k", numbered("j", 5)...)
+				if set.RetryRate != nil {
+					w.settle(broker.Retry(time.Second, failure("x")), refs(w.claim(5))...)
+					c.pass(time.Second)
+				}
+				c.policy(set)
+				c.same("claimed at once at the "+name, len(w.claim(5)), 2)
+				other := broker.PolicyRequest{Key: set.Key, MaxDepth: new(int64(100))}
+				for _, again := range []broker.PolicyRequest{set, other} {
+					c.policy(again)
+					w.nothing()
+				}
+				c.pass(29 * time.Second)
+				w.nothing()
+				c.pass(time.Second)
+				w.renew()
+				c.same("claimed later at the "+name, len(w.claim(5)), 1)
+			}
+		}},
+}

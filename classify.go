@@ -300,13 +300,13 @@ func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f bro
 	if limit < 0 || waited >= limit {
 		return s.dead(r, job, reason, f)
 	}
-	delay := sleep.Jitter(putOffDelay(waited), 0.1)
+	return s.setAside(r, job, reason, f, sleep.Jitter(putOffDelay(waited), 0.1))
+}
+
+// setAside snoozes a job that this server cannot run.
+func (s *Server) setAside(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure, delay time.Duration) broker.Outcome {
 	s.logFailure(r, job, "jobs: this server cannot run a job and snoozes it", f, delay)
-	at := f.At
-	if before.Times > 0 {
-		f = broker.Failure{}
-	}
-	return broker.Snooze(delay, f).Because(reason.String(), at)
+	return putoff.Recorded(job.record, reason.String(), delay, f)
 }
 
 func putOffDelay(waited time.Duration) time.Duration { return min(max(waited/2, putOffMin), putOffMax) }

@@ -61,8 +61,8 @@ type Client struct {
 	ids     *idSource
 }
 
-// NewClient makes a client of b and asks b for its Limits. Closing the client
-// does not close b.
+// NewClient makes a client of b, without a call to the store. Closing the client does
+// not close b.
 func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	c := &Client{cfg: cfg, broker: b, to: b, gate: newGate(), ids: newIDSource()}
 	if c.timeout = cfg.CallTimeout; c.timeout <= 0 {
@@ -191,8 +191,9 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option)
 }
 
 // Close makes further calls fail with ErrClosed, ends calls of Wait, and waits
-// for the other calls under way, which are bounded in time. It does not close
-// the broker, which the caller opened. Closing again does nothing.
+// for the other calls under way, which are bounded in time. So do not call it from
+// what these calls themselves call: enqueue middleware, or the function of OnProgress.
+// It does not close the broker, which the caller opened. Closing again does nothing.
 func (c *Client) Close() error {
 	if c != nil && c.gate != nil && !c.inTx {
 		c.gate.close()

@@ -240,8 +240,10 @@ const (
 )
 
 func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
-	if r.Job.Broken != nil {
-		return broker.Snooze(sleep.Jitter(unreadableDelay, 0.5), broker.Failure{})
+	if err := r.Job.Broken; err != nil {
+		job := NewJob(r.Job)
+		f := p.failure(r, job, err, Classification{Class: ClassUnreadable})
+		return p.setAside(r, job, broker.ReasonUndecodable, f, sleep.Jitter(unreadableDelay, 0.5))
 	}
 	return p.policy.Perform(r)
 }

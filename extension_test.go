@@ -12,7 +12,6 @@ import (
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-	"github.com/seed81422ce9/jobs/internal/engine"
 )
 
 const reserved = broker.ReservedPrefix + "test"
@@ -151,8 +150,34 @@ func TestExtension_NoCrashEndsAJob(t *testing.T) {
 		if o := p.Crashed(&broker.Job{Head: head}, "w"); o.Delay() != 0 {
 			t.Errorf("a crash long after others gives a delay of %v", o.Delay())
 		}
-		if o := p.Perform(&engine.Run{Job: &broker.Job{Broken: broker.ErrMalformed}}); o.Kind() != broker.OutcomeSnooze {
-			t.Errorf("an unreadable job gets %v, want snooze", o.Kind())
+	})
+}
+
+func TestExtension_AnUnreadableJobWaitsAndSaysWhy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &tap{Broker: newStore()}
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Broker.Claim(ctx, req)
+			for i := range got.Jobs {
+				got.Jobs[i].Broken = broker.ErrMalformed
+			}
+			return got, err
+		}
+		log := new(testLog)
+		serve(t, b, Config{Logger: log.logger(), UnknownTypeLimit: -1, Extensions: []Extension{{
+			Queue: reserved, Handler: HandlerFunc(func(context.Context, *Job) error { return nil })}}},
+			func(context.Context, *Job) error { return nil })
+		putReserved(t, b, broker.Body{})
+		pass(time.Hour)
+		j := expect(t, b, reserved, "one", StateRetry)
+		if n := j.Snoozes; n < 50 || n > 150 || j.PutOffFor(broker.ReasonUndecodable.String()).Times != n {
+			t.Errorf("in an hour it was snoozed %d times, %+v", n, j.PutOffs)
+		}
+		if len(j.Errors.Entries) != 1 || j.Errors.Last().Class != ClassUnreadable || j.Errors.Dropped != 0 {
+			t.Errorf("its history is %+v, want one entry that says why", j.Errors)
+		}
+		if len(log.lines("cannot run a job")) == 0 {
+			t.Error("the log says nothing")
 		}
 	})
 }

@@ -28,9 +28,8 @@
 // With replicas=1, a new job is accepted only when one replica has it;
 // replica_timeout=500ms limits the wait for that. See redisbroker.Config.Replicas
 // for the cost.
-// Further parameters are those of go-redis: client_name, protocol, pool_size,
-// min_idle_conns, pool_timeout, conn_max_idle_time, conn_max_lifetime,
-// dial_timeout, read_timeout, write_timeout (durations, as 3s), and
+// Further parameters are those of go-redis: client_name, pool_size,
+// conn_max_idle_time, conn_max_lifetime, dial_timeout (durations, as 3s), and
 // skip_verify for TLS without a check of the server's name.
 //
 //	postgres://user:password@host:port/database?schema=jobs&poll_only=false&listen=host:port
@@ -50,8 +49,8 @@
 // same names. With join=name,name and leave=name,name, shards are added and removed at the
 // time at=2026-01-31T12:00:00Z: see shardbroker.New. Open fails unless all shards answer.
 //
-// Percent-encode special characters in any part. Errors never quote any part of
-// a URL.
+// Percent-encode special characters in any part. Errors about a URL never quote any
+// part of it. Errors of connecting can name host, user and database, never a password.
 package backends
 
 import (

@@ -17,12 +17,17 @@ import (
 // are parameters of go-redis. Its other parameters would break the contract (retries of
 // commands, reads from replicas) or have no use here.
 var (
-	redisParams = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "min_idle_conns", "pool_size",
-		"pool_timeout", "protocol", "read_timeout", "write_timeout"}
+	redisParams    = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "pool_size"}
 	oneParams      = append([]string{"db", "skip_verify"}, redisParams...)
 	clusterParams  = append([]string{"addr"}, redisParams...)
 	sentinelParams = append([]string{"addr", "db", "master_name", "password", "skip_verify", "username"}, redisParams...)
+
+	// setParams are parameters of go-redis that redisbroker sets itself.
+	setParams = []string{"min_idle_conns", "pool_timeout", "protocol", "read_timeout", "write_timeout"}
 )
+
+// maxPoolSize is more connections than a Redis server accepts by default. go-redis allocates memory for each.
+const maxPoolSize = 10_000
 
 func openRedis(ctx context.Context, l location) (broker.Broker, error) {
 	config := redisbroker.Config{Prefix: l.take("prefix")}
@@ -85,6 +90,9 @@ func redisClient(l location) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := checkPool(o.PoolSize, o.DialTimeout); err != nil {
+			return nil, err
+		}
 		// A command whose reply was lost may have been executed, so the client must not repeat it by itself.
 		o.MaxRetries = -1
 		return redis.NewClusterClient(o), nil
@@ -94,6 +102,9 @@ func redisClient(l location) (redis.UniversalClient, error) {
 		}
 		o, err := redisOptions(l, scheme, sentinelParams, redis.ParseFailoverURL)
 		if err != nil {
+			return nil, err
+		}
+		if err := checkPool(o.PoolSize, o.DialTimeout); err != nil {
 			return nil, err
 		}
 		o.MaxRetries = -1
@@ -108,13 +119,32 @@ func redisClient(l location) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPool(o.PoolSize, o.DialTimeout); err != nil {
+		return nil, err
+	}
 	o.MaxRetries = -1
 	return redis.NewClient(o), nil
+}
+
+// checkPool refuses values with which go-redis panics or cannot connect. Zero means its default.
+func checkPool(size int, dial time.Duration) error {
+	switch {
+	case size < 0 || size > maxPoolSize:
+		return refuse("parameter pool_size", "is not from 1 to %d; leave it out for 10 per CPU", maxPoolSize)
+	case dial < 0:
+		return refuse("parameter dial_timeout", "is not more than zero; leave it out for 5s")
+	}
+	return nil
 }
 
 // redisOptions lets go-redis parse the URL. It replaces the error of go-redis, which may
 // quote the URL.
 func redisOptions[T any](l location, scheme string, known []string, parse func(string) (*T, error)) (*T, error) {
+	for _, name := range setParams {
+		if l.params.Has(name) {
+			return nil, refuse("parameter "+name, "has no effect, since redisbroker sets it; leave it out")
+		}
+	}
 	if err := l.only(known); err != nil {
 		return nil, err
 	}

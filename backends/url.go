@@ -49,7 +49,7 @@ func parse(raw string) (location, error) {
 	}
 	for name, values := range params {
 		if len(values) > 1 && name != "addr" {
-			return location{}, refuse("parameters", "give one of them twice")
+			return location{}, refuse("parameters", "have the same name twice; write each once, except addr")
 		}
 	}
 	if !validPorts(authority) {

@@ -42,6 +42,13 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"redis://localhost?db=one", "parameter db"},
 		{"redis://localhost?pool_size=many", "parameter pool_size"},
 		{"redis://localhost?dial_timeout=soon", "parameter dial_timeout"},
+		{"redis://localhost?dial_timeout=0", "parameter dial_timeout"},
+		{"redis://localhost?pool_size=-1", "parameter pool_size"},
+		{"redis://localhost?pool_size=10001", "parameter pool_size"},
+		{"redis+cluster://localhost?pool_size=-1", "parameter pool_size"},
+		{"redis+sentinel://localhost?master_name=m&pool_size=-1", "parameter pool_size"},
+		{"redis://localhost?read_timeout=3s", "parameter read_timeout"},
+		{"redis://localhost?min_idle_conns=3", "parameter min_idle_conns"},
 		{"redis://localhost?max_retries=3", "parameters"}, // a choice that is not the user's
 		{"redis://localhost?buckets=many", "parameter buckets"},
 		{"redis://localhost?buckets=65", "buckets"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/handworker"
@@ -198,8 +199,11 @@ func TestRelay_UnreadableJobs(t *testing.T) {
 		if j := find(t, w.from, outbox, "bad"); j == nil || j.State != broker.StateDead || j.Reason != broker.ReasonUndecodable {
 			t.Errorf("a malformed job is %+v, want dead as undecodable", j)
 		}
-		if j := find(t, w.from, outbox, "newer"); j == nil || j.State != broker.StateRetry {
-			t.Errorf("a job of a newer form is %+v, want that it waits", j)
+		pass(time.Hour)
+		if j := find(t, w.from, outbox, "newer"); j == nil || j.State != broker.StateRetry ||
+			j.Snoozes < 10 || j.PutOffFor(broker.ReasonUndecodable.String()).Times != j.Snoozes ||
+			len(j.Errors.Entries) != 1 || j.Errors.Dropped != 0 || j.Errors.Last().Class != jobs.ClassUnreadable {
+			t.Errorf("a job of a newer form is %+v, want that it waits, with one entry in its history that says why", j)
 		}
 		stop()
 		w.run(w.relay(w.from, w.to))

@@ -9,6 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/coding"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -63,7 +64,9 @@ func (t *term) offer(items []item) (kept []item, why error) {
 		case cancelled && it.fresh:
 			t.decide(it.job, broker.Cancel(broker.Failure{}))
 		case errors.Is(err, broker.ErrNewerForm): // leave it to a relay of a newer version
-			t.decide(it.job, broker.Snooze(sleep.Jitter(newerPause, 0.5), t.failure(it.job, RefusedUnreadable, err)))
+			f := t.failure(it.job, RefusedUnreadable, err)
+			f.Class = jobs.ClassUnreadable
+			t.decide(it.job, putoff.Recorded(it.job, broker.ReasonUndecodable.String(), sleep.Jitter(newerPause, 0.5), f))
 		case err != nil:
 			t.refuse(it.job, broker.ReasonUndecodable, RefusedUnreadable, err)
 		case t.ownBlob(it.job) && it.fresh:

@@ -1,4 +1,4 @@
-// Package putoff has the error that snoozes a job, for a delay that can grow.
+// Package putoff snoozes jobs for a cause, for delays that can grow.
 package putoff
 
 import (
@@ -40,4 +40,15 @@ func Outcome(err error, delay time.Duration, now time.Time) broker.Outcome {
 		o = o.Because(s.Cause, now)
 	}
 	return o
+}
+
+// Recorded returns the outcome that snoozes a job for a cause at f.At. The first such snooze since
+// the job was last charged for something else leaves f in its history. Later ones do not: they would
+// drop older entries.
+func Recorded(j *broker.Job, cause string, delay time.Duration, f broker.Failure) broker.Outcome {
+	at := f.At
+	if j.PutOffFor(cause).Times > 0 {
+		f = broker.Failure{}
+	}
+	return broker.Snooze(delay, f).Because(cause, at)
 }

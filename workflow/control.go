@@ -138,14 +138,16 @@ func (h *held) again(g *graph, nodes []string) error {
 
 // Delete removes a workflow that has ended, with its nodes and their results.
 // The error is ErrNotFound if it does not exist, and ErrWrongState if it has not
-// ended: call Cancel first.
+// ended: call Cancel first. It is also ErrWrongState if the workflow is a node of
+// another one that still exists; a nested workflow that failed outlives one that
+// completed nevertheless.
 func Delete(ctx context.Context, client *jobs.Client, id string) error {
 	return about(func() error {
 		s, err := open(ctx, client)
 		if err != nil {
 			return err
 		}
-		if err := checkName("id", id); err != nil {
+		if err := checkNested(id); err != nil {
 			return err
 		}
 		w, err := s.load(ctx, id)
@@ -154,6 +156,11 @@ func Delete(ctx context.Context, client *jobs.Client, id string) error {
 		}
 		if !w.job.State.Final() {
 			return refuse("the workflow is %s; cancel it first", w.whole())
+		}
+		if there, err := s.parentOf(ctx, w.graph); err != nil {
+			return err
+		} else if there {
+			return refuse("it is a node of the workflow %q; delete that one", w.graph.Parent)
 		}
 		if err := s.removeWhole(ctx, w, true); err != nil {
 			return err

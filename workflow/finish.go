@@ -147,10 +147,22 @@ func (r *run) finish(ctx context.Context) error {
 		}
 		drop = append(drop, r.g.ref(i))
 	}
-	if err := r.x.remove(ctx, drop); err != nil || r.failed() || r.g.Parent != "" {
+	if err := r.x.remove(ctx, drop); err != nil || r.failed() {
 		return err
 	}
+	if there, err := r.x.parentOf(ctx, r.g); there || err != nil {
+		return err // the sweep of that workflow removes this one
+	}
 	return r.x.planSweep(ctx, r.id, r.g)
+}
+
+// parentOf reports whether a workflow is a node of another one that exists.
+func (s store) parentOf(ctx context.Context, g *graph) (there bool, err error) {
+	if g.Parent == "" {
+		return false, nil
+	}
+	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{g.Parent}, NoPayload: true})
+	return len(page.Jobs) > 0, err
 }
 
 // outcome returns the error with which the workflow's own job ends. The job's
@@ -340,11 +352,11 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	return err
 }
 
-// removeNested removes a nested workflow with everything in it. A dead one stays,
-// unless all is set.
+// removeNested removes a nested workflow with everything in it. One that is dead, or
+// that Retry has made run again, stays, unless all is set.
 func (s store) removeNested(ctx context.Context, id string, all bool) error {
 	w, err := s.load(ctx, id)
-	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && w.job.State == broker.StateDead {
+	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && !hasEnded(w.job) {
 		return nil
 	}
 	if err == nil {

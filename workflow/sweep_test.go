@@ -117,6 +117,40 @@ func TestSweep_OfAWorkflowThatWasGivenUp(t *testing.T) {
 	})
 }
 
+// A nested workflow that failed stays for an operator's decision, whatever that is.
+func TestSweep_OfAWorkflowWithANestedOneThatFailed(t *testing.T) {
+	for name, decide := range map[string]func(w *world, id string) error{
+		"delete": func(w *world, id string) error { return Delete(w.Context(), w.client, id) },
+		"retry": func(w *world, id string) error {
+			w.on("bad", nil)
+			return Retry(w.Context(), w.client, id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.up()
+				w.fails("bad")
+				inner := New("in").Add(Chain(node("bad"), node("after")))
+				inner.Retention = time.Hour
+				w.run(brief(Node{Name: "nested", Workflow: inner, OnDead: Continue}), StateCompleted)
+				id := w.info("w").Nodes[0].Workflow
+				if err := Delete(w.Context(), w.client, id); !errors.Is(err, broker.ErrWrongState) || !strings.Contains(err.Error(), `"w"`) {
+					t.Errorf("while the outer one exists, Delete says %v", err)
+				}
+				pass(2 * time.Hour)
+				if _, err := Get(w.Context(), w.client, "w"); !errors.Is(err, broker.ErrNotFound) {
+					t.Errorf("the outer one is still there: %v", err)
+				}
+				if err := decide(w, id); err != nil {
+					t.Fatal(err)
+				}
+				pass(2 * time.Hour)
+				w.nothing("after the decision")
+			})
+		})
+	}
+}
+
 // The sweep can be due before the last run of the workflow is settled.
 func TestSweep_OfAWorkflowThatIsHardlyKept(t *testing.T) {
 	inWorld(t, func(w *world) {

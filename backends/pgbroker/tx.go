@@ -14,7 +14,8 @@ import (
 
 // Tx returns a Producer that stores jobs in the caller's transaction: the jobs exist if and when
 // the transaction commits. A refused job, or a failed call, leaves the transaction as it was
-// before. The commit wakes a worker. IDs and unique keys are locked until the transaction ends:
+// before; but if ctx ends during a call, the driver closes the connection, and the transaction is
+// over. The commit wakes a worker. IDs and unique keys are locked until the transaction ends:
 // other producers of the same ID or key, and redrives, wait for it, for at most half a second. A
 // job that waits behind an active one (§41), or takes a unique key whose time has ended, also
 // locks the earlier holder: the outcomes that its worker sends wait until the transaction ends. A

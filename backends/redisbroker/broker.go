@@ -70,7 +70,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 		_ = b.store.close() // err already says what is wrong
 		return nil, broker.About(err, "new", "", "")
 	}
-	b.listener.channels, b.listener.lost = make(map[string]*channel), make(map[*watcher]bool)
+	b.listener.channels, b.listener.lost, b.listener.every = make(map[string]*channel), make(map[*watcher]bool), listenPing
 	b.ending, b.end = context.WithCancel(context.Background())
 	if c, ok := client.(*redis.Client); ok && b.store.named != nil {
 		go b.store.named.follow(b.ending, c, b.config.Prefix+":master") // a key that never exists

@@ -70,9 +70,15 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	if len(calls) == 0 {
 		return receipts, broker.About(b.usable(ctx), "enqueue", "", "")
 	}
+	named := make(map[string]bool) // the queues for which a job has options
+	for _, batch := range calls {
+		if len(batch.named) > 0 {
+			named[batch.queue.name] = true
+		}
+	}
 	steps := make([]*step, len(calls))
 	for i, batch := range calls {
-		steps[i] = batch.step(nowArg(req.Now))
+		steps[i] = batch.step(nowArg(req.Now), named[batch.queue.name])
 	}
 	if err := b.run(ctx, nil, steps...); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -169,9 +175,10 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-// step returns the call for the batch. It uses enqueue_plain.lua if no job has options and the queue
-// is not known to need the longer script.
-func (e *enqueueBatch) step(now string) *step {
+// step returns the call for the batch. It uses enqueue_plain.lua if no job of the request that is for the
+// queue has options, as named says, and the queue is not known to need the longer script. So all calls for
+// the queue are of one script, for the reason in jobKindOf.
+func (e *enqueueBatch) step(now string, named bool) *step {
 	t, n := e.texts, len(e.items)
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
 	pieces := t.seal()
@@ -180,7 +187,7 @@ func (e *enqueueBatch) step(now string) *step {
 		s.script, s.args = restoreScript, e.texts.all()
 	case e.kind == meetingJobs:
 		s.script, s.args = meetScript, e.texts.all()
-	case len(e.named) > 0 || e.queue.isLimited():
+	case named || e.queue.isLimited():
 		e.careful(s)
 	case n == 1 && e.recent && now == "0" && e.all <= singleBytes:
 		s.script, s.batch = plainScript, e

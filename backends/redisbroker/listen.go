@@ -18,6 +18,9 @@ type listener struct {
 	sub      *redis.PubSub       // nil while no watcher listens
 	channels map[string]*channel // the channels to which it is subscribed, or will be
 	lost     map[*watcher]bool   // watchers that may have missed events and do not know it yet
+	heard    bool                // the connection gave an answer or an error since the last ping
+	unused   chan struct{}       // closed when the last watcher leaves
+	every    time.Duration       // listenPing, except in tests
 }
 
 // channel is a channel to which a watcher listens.
@@ -28,7 +31,13 @@ type channel struct {
 	lost      bool          // it was confirmed on a connection that was lost, and not since
 }
 
-const relisten = time.Second // the pause before a lost connection is made again
+const (
+	relisten = time.Second // the pause before a lost connection is made again
+
+	// listenPing is how often the server is asked for a sign of life. A network may drop an idle connection
+	// without notice, and TCP alone would find that out after many minutes.
+	listenPing = 15 * time.Second
+)
 
 // join adds a watcher to channels, and returns once the server has confirmed all of them. While their
 // connection is lost, it returns at once, as if the watcher had joined just before.
@@ -79,9 +88,10 @@ func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error 
 	if l.sub != nil {
 		return l.sub.Subscribe(ctx, name)
 	}
-	l.sub = b.store.subscription(ctx)
+	l.sub, l.heard, l.unused = b.store.subscription(ctx), true, make(chan struct{})
 	err := l.sub.Subscribe(ctx, name)
 	go l.read(b, l.sub)
+	go l.ping(b, l.unused)
 	return err
 }
 
@@ -98,6 +108,7 @@ func (l *listener) leave(w *watcher, names []string) {
 	if !l.watched() {
 		if l.sub != nil {
 			_ = l.sub.Close() // no watcher is left that could use the error
+			close(l.unused)
 		}
 		l.sub = nil
 		clear(l.channels)
@@ -138,6 +149,7 @@ func (l *listener) read(b *Broker, sub *redis.PubSub) {
 			l.mu.Unlock()
 			return
 		}
+		l.heard = true
 		l.take(m)
 		usable := err == nil || l.refuse(err)
 		if !usable {
@@ -154,6 +166,36 @@ func (l *listener) read(b *Broker, sub *redis.PubSub) {
 			if sub = l.again(b, sub); sub == nil {
 				return
 			}
+		}
+	}
+}
+
+// ping asks the server for a sign of life, again and again. If none has come by the next time, it
+// replaces the connection.
+func (l *listener) ping(b *Broker, unused <-chan struct{}) {
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-unused:
+			return
+		case <-b.ending.Done():
+			return
+		case <-tick.C:
+		}
+		l.mu.Lock()
+		sub, silent := l.sub, !l.heard
+		if l.heard = false; silent && l.unused == unused {
+			l.lose()
+		}
+		l.mu.Unlock()
+		if silent {
+			if sub = l.again(b, sub); sub != nil {
+				go l.read(b, sub)
+			}
+		}
+		if sub != nil {
+			_ = sub.Ping(b.ending) // an error shows in read, too
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 		e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
 		j := job("q", id)
 		e.add(0, &j)
-		s := e.step(nowArg(at(0)))
+		s := e.step(nowArg(at(0)), false)
 		if s.script != plainScript {
 			t.Fatalf("%s goes by %s, want enqueue_plain", id, s.script.name)
 		}
@@ -327,4 +327,31 @@ func TestPlain_JobsAndBytesAreCounted(t *testing.T) {
 	}
 	send(1)
 	bytes()
+}
+
+// A request of several calls keeps its order, also if this process does not know yet that the queue has a limit.
+func TestEnqueue_SeveralCallsKeepTheOrderOfTheJobs(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	rules(t, b, broker.PolicyRequest{MaxDepth: new(int64(callJobs + 1))})
+	jobs := several("q", callJobs+2, nil)
+	last := &jobs[callJobs]
+	last.Body.Unique.Key = "u"
+	jobs[callJobs+1].ID = jobs[0].ID
+	receipts, err := openAs(t, c, b.config).Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: jobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range receipts {
+		if again := i == callJobs+1; (r.Err != nil) != again {
+			t.Errorf("job %d: %v; want only the last one refused, whose ID is that of the first", i, r.Err)
+		}
+	}
+	for _, want := range []string{jobs[0].ID, jobs[1].ID} {
+		if got := claimAt(t, b, at(0), "w", 1, "q"); len(got.Jobs) != 1 || got.Jobs[0].ID != want {
+			t.Errorf("claimed %v, want %s", got.Jobs, want)
+		}
+	}
 }

@@ -102,3 +102,23 @@ func TestRenew_OnlyWorkersAskedToCancelLookThroughTheRequests(t *testing.T) {
 	examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1), Queue: q, Fix: true})
 	renew("other", 1, "other first")
 }
+
+// A job that is asked to cancel and whose lease is lost does not keep its worker from being renewed.
+func TestRenew_ARequestToCancelWithoutALeaseHarmsNoWorker(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "lost"), job("q", "there"))
+	claimAt(t, b, at(0), "w", 2, "q")
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Now: at(0),
+		Refs: []broker.Ref{{Queue: "q", ID: "lost", Epoch: broker.AnyEpoch}, {Queue: "q", ID: "there", Epoch: broker.AnyEpoch}}})
+	if err != nil || results[0].Err != nil || results[1].Err != nil {
+		t.Fatal(results, err)
+	}
+	c.HDel(t.Context(), b.queue("q").key("a"), "lost")
+	got, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(1), Worker: "w", Queues: []string{"q"}, Lease: time.Minute})
+	if err != nil || got.Lost || len(got.Cancel) != 1 || got.Cancel[0].ID != "there" {
+		t.Errorf("Renew: %+v, %v; want the worker renewed, and told of the other job", got, err)
+	}
+}

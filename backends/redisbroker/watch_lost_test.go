@@ -115,3 +115,67 @@ func TestWatch_WhoComesWhileTheConnectionIsLostIsToldOfIt(t *testing.T) {
 		}
 	}
 }
+
+// wire is a network whose connections stay open, and give nothing more once it is cut.
+type wire struct {
+	cut   atomic.Bool
+	reads atomic.Int64
+}
+
+// deaf is a connection on a wire.
+type deaf struct {
+	net.Conn
+	on *wire
+}
+
+func (d deaf) Read(p []byte) (int, error) {
+	for {
+		n, err := d.Conn.Read(p)
+		if d.on.reads.Add(1); err != nil || !d.on.cut.Load() {
+			return n, err
+		}
+	}
+}
+
+// A network may drop an idle connection without notice. The watcher learns that it missed events, and hears the next ones. A connection
+// on which there is nothing to hear is kept.
+func TestWatch_AConnectionThatIsLostWithoutNoticeIsReplaced(t *testing.T) {
+	t.Parallel()
+	admin := client(t)
+	o := *admin.Options()
+	var dials atomic.Int64
+	var wires atomic.Pointer[wire]
+	wires.Store(new(wire))
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return deaf{conn, wires.Load()}, err
+	}
+	c := redis.NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := open(t, c)
+	b.listener.every = 2 * time.Second
+	events, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}, Kinds: []broker.EventKind{broker.EventCancel}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel := func(id string) {
+		t.Helper()
+		if err := admin.Publish(t.Context(), b.queue("q").channel()+cancels, id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, heard := dials.Load(), wires.Load().reads.Load()
+	eventually(t, "the server gives signs of life", func() bool { return wires.Load().reads.Load() >= heard+2 })
+	if cancel("a"); nextEvent(t, events).ID != "a" || dials.Load() != before {
+		t.Errorf("%d connections were made while nothing was lost, want none", dials.Load()-before)
+	}
+	wires.Swap(new(wire)).cut.Store(true)
+	cancel("missed")
+	if e := nextEvent(t, events); e.Kind != broker.EventMissed {
+		t.Errorf("the first event after that is %+v, want EventMissed", e)
+	}
+	if cancel("b"); nextEvent(t, events).ID != "b" {
+		t.Error("then an event is missing")
+	}
+}

@@ -30,9 +30,12 @@ if redis.call('HLEN', q.cancels) > 0 then
   local asked = redis.call('HGETALL', q.cancels)
   for i = 1, #asked, 2 do
     if asked[i + 1] == worker then
-      local _, epoch = holder(redis.call('HGET', q.leases, asked[i]))
-      reply[#reply + 1] = asked[i]
-      reply[#reply + 1] = epoch
+      local lease = redis.call('HGET', q.leases, asked[i])
+      if lease then -- it may be lost
+        local _, epoch = holder(lease)
+        reply[#reply + 1] = asked[i]
+        reply[#reply + 1] = epoch
+      end
     end
   end
 end

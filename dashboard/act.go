@@ -40,11 +40,17 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	back := remember(v)
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
+		var alive inspect.Report
 		chosen := h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}).Where(func(j *broker.Job) bool {
+			if f, came := cameBack(r, j); came {
+				alive.Add(f)
+				return false
+			}
 			back.add(j)
 			return true
 		})
 		report, err := v.do(r.Context(), chosen, delay)
+		report.Add(alive)
 		if total.Add(report); report.Refused > 0 && !broker.StoreFailed(err) { // the report says so
 			err = nil
 		}
@@ -72,6 +78,18 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	from.Set("notice", id)
 	redirect(w, "jobs", from.Encode())
 	return nil
+}
+
+// cameBack returns the refusal of a job that had ended by the page in the browser, and that
+// somebody has redriven since: who wants to delete a dead job does not mean one that is
+// about to run.
+func cameBack(r *http.Request, j *broker.Job) (inspect.Report, bool) {
+	shown, err := broker.ParseState(r.URL.Query().Get("state"))
+	if err != nil || !shown.Final() || j.State.Final() {
+		return inspect.Report{}, false
+	}
+	refusal := &broker.Error{Err: broker.ErrWrongState, Hint: fmt.Sprintf("it was %s when the page was made, and is %s", shown, j.State)}
+	return inspect.Report{Matched: 1, Refused: 1, Refusals: []inspect.Refusal{{Queue: j.Queue, ID: j.ID, Err: refusal}}}, true
 }
 
 const maxChecked = 1000 // rows

@@ -96,6 +96,25 @@ func TestAct_ANoticeTellsWhichJobsWereCancelledAndWhichAskedToEnd(t *testing.T) 
 	has(t, s.get(200, "work"), "<strong>2 done</strong>, 2 of them running and asked to end")
 }
 
+// A page can be older than a redrive by somebody else. Its dead jobs are alive again.
+func TestAct_AJobThatWasRedrivenSinceThePageIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for _, id := range []string{"a", "b", "c"} {
+		s.die("mail", id, "email", "no route")
+	}
+	s.post(303, "act?state=dead", url.Values{"verb": {"redrive"}, "job": {"id=a&queue=mail", "id=b&queue=mail"}})
+	to := s.post(303, "act?state=dead", url.Values{"verb": {"delete"}, "job": {"id=a&queue=mail", "id=c&queue=mail"}})
+	has(t, s.follow(to), "1 of 2 jobs deleted. a: This is not possible now: it was dead when the page was made, and is pending.")
+	has(t, s.follow(s.post(303, "act?queue=mail&id=b&state=dead", url.Values{"verb": {"delete"}})), "0 of 1 job deleted. b: This is not possible")
+	has(t, s.log.String(), "action=delete queue=mail ids=[b] jobs=1 done=0 refused=1")
+	if a, b, c := s.find("mail", "a"), s.find("mail", "b"), s.find("mail", "c"); a.State != broker.StatePending ||
+		b.State != broker.StatePending || c.ID != "" {
+		t.Errorf("the jobs are %s, %s and %s", a.State, b.State, c.State)
+	}
+	has(t, s.follow(s.post(303, "act?queue=mail&id=b&state=pending", url.Values{"verb": {"delete"}})), "The job is deleted")
+}
+
 func TestAct_DecisionsAboutCheckedRows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})

@@ -29,13 +29,9 @@ type workflowRow struct {
 	All, Completed, Open int // nodes
 }
 
-// The states by which workflows can be selected.
-var workflowStates = []workflow.State{workflow.StateStarting, workflow.StateRunning, workflow.StateStopping, workflow.StateCompensating,
-	workflow.StateCompleted, workflow.StateFailed, workflow.StateCancelled}
-
 func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	p := workflowsPage{State: workflow.State(q.Get("state")), States: workflowStates, Later: q.Get("at") != ""}
+	p := workflowsPage{State: workflow.State(q.Get("state")), States: workflow.States(), Later: q.Get("at") != ""}
 	if p.State != "" && !slices.Contains(p.States, p.State) {
 		return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no state %q.", text(string(p.State)))}
 	}

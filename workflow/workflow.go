@@ -63,6 +63,12 @@ const (
 	StateSkipped State = "skipped" // of a node
 )
 
+// States returns the states that a workflow can be in, in the order of its life. Those of
+// nodes are not among them.
+func States() []State {
+	return []State{StateStarting, StateRunning, StateStopping, StateCompensating, StateCompleted, StateFailed, StateCancelled}
+}
+
 // Ended reports whether the state is final: only Retry can still change it.
 func (s State) Ended() bool {
 	switch s {

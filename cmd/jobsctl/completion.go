@@ -30,6 +30,11 @@ func (a *app) completeNames(cmd *cobra.Command) {
 	}
 }
 
+// completeWith adds completion with fixed words to a flag.
+func completeWith[T ~string](cmd *cobra.Command, flag string, words []T) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
 // queueNames returns the queues of the store, or none if it does not answer at once:
 // completion must not keep the user waiting.
 func (a *app) queueNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {

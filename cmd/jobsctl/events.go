@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type eventView struct {
 	Queue   string    `json:"queue,omitempty"`
 	ID      string    `json:"id,omitempty"`
 	State   string    `json:"state,omitempty"` // the job's new state
-	Type    string    `json:"type,omitempty"`  // empty if the job left no record
+	Type    string    `json:"type,omitempty"`  // empty if the job left no record, or could not be read
 	Attempt int       `json:"attempt,omitempty"`
 	Error   string    `json:"last_error,omitempty"`
 	Missed  int64     `json:"missed,omitempty"` // how many events were lost because they came faster than they could be written
@@ -124,6 +125,9 @@ func (f *follower) watched(ctx context.Context, queues []string, look bool) erro
 			}
 		case <-others:
 			now, err := f.inspector.Queues(ctx)
+			if f.away(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -165,6 +169,9 @@ func (f *follower) write(ctx context.Context, events []broker.Event) error {
 	known := make(map[[2]string]*broker.Job)
 	for queue, ids := range byQueue {
 		for j, err := range f.inspector.Select(inspect.Query{Queue: queue, IDs: ids, NoPayload: true}).Jobs(ctx) {
+			if f.away(err) {
+				break
+			}
 			if err != nil {
 				return err
 			}
@@ -177,6 +184,16 @@ func (f *follower) write(ctx context.Context, events []broker.Event) error {
 		}
 	}
 	return nil
+}
+
+// away reports whether an error means that the store is away, which the user is told:
+// following goes on when it is back.
+func (f *follower) away(err error) bool {
+	if !broker.StoreFailed(err) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	fmt.Fprintln(f.err, "jobsctl:", text(err)+"; events may be missing")
+	return true
 }
 
 // writeOne writes an event; j is nil if the job has left no record.

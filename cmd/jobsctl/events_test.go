@@ -4,12 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
@@ -86,6 +93,70 @@ func TestEvents_ANewQueueIsFollowedToo(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 	}
 	c.has(term.text(), `Z  cancelled  new  a-`)
+}
+
+// An outage of the store ends neither command: both are for watching an incident.
+func TestEvents_FollowingAndWatchingGoOnAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := membroker.New()
+		defer store.Close()
+		away := faulty.Wrap(store, nil)
+		c := &cli{t: t}
+		var out, errs bytes.Buffer
+		a := &app{environment: environment{out: &out, err: &errs}}
+		ctx, interrupt := context.WithCancel(t.Context())
+		cancel := func(id string) {
+			t.Helper()
+			job := broker.NewJob{Queue: "mail", ID: id, Body: broker.Body{Type: "x", Priority: broker.PriorityNormal}}
+			_, err := store.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
+			if err == nil {
+				_, err = inspect.New(store).Select(inspect.Query{Queue: "mail", IDs: []string{id}}).Cancel(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		cancel("before")
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			f := follower{app: a, inspector: inspect.New(away)}
+			if err := f.follow(ctx, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("following ends with %v", err)
+			}
+		})
+		synctest.Wait()
+		away.Set(faulty.Plan{{Method: "Find", Call: 1, Fault: faulty.Unavailable}, {Method: "Queues", Call: 1, Fault: faulty.Unavailable}})
+		cancel("during")
+		time.Sleep(2 * lookForQueues)
+		cancel("after")
+		interrupt()
+		ended.Wait()
+		c.has(out.String(), "cancelled  mail  during", "cancelled  mail  after")
+		c.has(errs.String(), "unavailable.*events may be missing")
+
+		ctx, interrupt = context.WithCancel(t.Context())
+		looks := 0
+		if err := a.watch(ctx, time.Second, func() error {
+			if looks++; looks == 5 {
+				interrupt()
+			}
+			if looks == 2 {
+				return broker.ErrUnavailable
+			}
+			return nil
+		}); err != nil || looks != 5 {
+			t.Errorf("watching ends after %d looks with %v", looks, err)
+		}
+		c.has(errs.String(), "asking again")
+		if err := a.watch(t.Context(), time.Second, func() error { return broker.ErrUnavailable }); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("a store that is away from the start: %v", err)
+		}
+		if err := a.watch(t.Context(), -time.Second, func() error { return nil }); exitCode(err) != 2 {
+			t.Errorf("a negative interval: %v", err)
+		}
+	})
 }
 
 func TestExit_AStoreThatIsNotMigratedHasACodeOfItsOwn(t *testing.T) {

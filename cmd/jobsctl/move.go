@@ -53,7 +53,14 @@ check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 		Example: "  jobsctl move --queue mail --to postgres://… --policy\n" +
 			"  jobsctl move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"state", "type", "key", "error", "older-than", "newer-than", "limit", "rate", "policy"} {
+				if t.undo && cmd.Flags().Changed(name) {
+					return &usageError{fmt.Sprintf("--undo puts back all jobs that the move holds: --%s cannot be given with it", name)}
+				}
+			}
+			return a.runMove(cmd.Context(), &t)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")

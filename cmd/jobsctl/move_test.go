@@ -82,6 +82,8 @@ func TestMove_AMoveSaysWhatItNeeds(t *testing.T) {
 		"--to or --to-queue":  {"--queue", "mail"},
 		"active":              {"--queue", "mail", "--to-queue", "b", "--state", "active"},
 		"destination":         {"--queue", "mail", "--to-queue", "mail", "--yes"},
+		"--undo.*--type":      {"--queue", "mail", "--undo", "--type", "y", "--yes"},
+		"--undo.*--limit":     {"--queue", "mail", "--to-queue", "b", "--undo", "--limit", "1"},
 		"--undo.*with --copy": {"--queue", "mail", "--to-queue", "b", "--copy", "--undo"},
 	} {
 		c.has(c.run(2, append([]string{"move"}, args...)...), want)

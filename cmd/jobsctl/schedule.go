@@ -80,8 +80,7 @@ become jobs; "jobsctl schedule show" says why. The status is
 	sortFlag(cmd, &sort, scheduleColumns)
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
 	cmd.Flags().StringVar(&status, "status", "", "only those with this status")
-	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
-		strings.Split(joined(schedule.Statuses()), ", "), cobra.ShellCompDirectiveNoFileComp)) // fails for flags that do not exist
+	completeWith(cmd, "status", schedule.Statuses())
 	return cmd
 }
 
@@ -99,12 +98,14 @@ var scheduleColumns = []column{
 	{head: "OWNER", shape: shape{rank: 7, least: 8}},
 }
 
-func joined(all []schedule.Status) string {
+func joined[T ~string](all []T) string { return strings.Join(texts(all), ", ") }
+
+func texts[T ~string](all []T) []string {
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = string(s)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 func (a *app) scheduleShow() *cobra.Command {

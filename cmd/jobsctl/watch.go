@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 
 	"github.com/spf13/pflag"
 )
@@ -15,12 +18,20 @@ func watchFlag(flags *pflag.FlagSet, every *time.Duration) {
 	spanFlag(flags, every, "watch", 0, "repeat after this time, at least 1s, until interrupted")
 }
 
-// watch calls look once, or if every is not 0 repeatedly until ctx ends.
+// watch calls look once, or if every is not 0 repeatedly until ctx ends. If the store goes
+// away meanwhile, watch tells the user and looks again.
 func (a *app) watch(ctx context.Context, every time.Duration, look func() error) error {
-	for {
+	if every < 0 {
+		return &usageError{"--watch cannot be negative"}
+	}
+	for again := false; ; again = true {
 		err := look()
 		if every > 0 && ctx.Err() != nil {
 			return nil
+		}
+		if again && broker.StoreFailed(err) {
+			fmt.Fprintln(a.err, "jobsctl:", text(err)+"; asking again")
+			err = nil
 		}
 		if err != nil || every == 0 {
 			return err

@@ -72,18 +72,14 @@ when. The others have just started, or wait for a slot.`,
 			if err != nil {
 				return err
 			}
-			queues, err := i.Queues(ctx, args...) // for the store's time, and to check the names
+			queues, err := i.Overview(ctx, args...)
 			if err == nil {
 				err = allThere(queues, args)
 			}
 			if err != nil {
 				return err
 			}
-			workers, err := i.Workers(ctx, args...)
-			if err != nil {
-				return err
-			}
-			for _, w := range workers {
+			for _, w := range inspect.WorkersOf(queues) {
 				if err := l.add(viewWorker(w), w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, w.StartedAt,
 					lease(w, queues[0].Now), max(0, w.Until.Sub(queues[0].Now)), strings.Join(w.Queues, " "), strings.Join(w.Types, " ")); err != nil {
 					return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/seed81422ce9/jobs"
@@ -43,6 +44,9 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 		Example: "  jobsctl workflow list --state failed",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if state != "" && !slices.Contains(workflow.States(), workflow.State(state)) {
+				return &usageError{fmt.Sprintf("--state %q is none of %s", state, joined(workflow.States()))}
+			}
 			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
 				l, err := a.newList(workflowColumns, sort)
 				if err != nil {
@@ -69,6 +73,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 	}
 	sortFlag(cmd, &sort, workflowColumns)
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	completeWith(cmd, "state", workflow.States())
 	cmd.Flags().BoolVar(&o.Nested, "nested", false, "only workflows that are nodes of another one")
 	return cmd
 }

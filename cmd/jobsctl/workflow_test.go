@@ -94,6 +94,12 @@ func TestWorkflows(t *testing.T) {
 		s.jobs("workflow", "list", "--nested")
 		s.jobs("workflow", "delete", "order-42", "--yes")
 		s.jobs("workflow", "delete", "order-42", "--yes")
+		if _, errs, code := s.run("workflow", "list", "--state", "asleep"); code != 2 || !strings.Contains(errs, "none of starting, running") {
+			s.t.Errorf("an unknown state: exit code %d, %s", code, errs)
+		}
+		if out, _, _ := s.run("__complete", "workflow", "list", "--state", ""); !strings.HasPrefix(out, "starting\nrunning\n") {
+			s.t.Errorf("states are completed as\n%s", out)
+		}
 		out, _, code := s.run("workflow", "show", "invoice-7", "--json")
 		if code != 0 || !strings.Contains(out, `"state":"completed"`) || !strings.Contains(out, `"name":"approval"`) {
 			s.t.Errorf("--json says %s", out)

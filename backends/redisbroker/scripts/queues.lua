@@ -1,7 +1,7 @@
 -- queues: describe a queue.
 --
 -- KEYS   record plain leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
---        completed cancelled void_entries held key_pieces key_spans rings* blocked ready* group_ends bodies*
+--        completed cancelled void_entries held key_pieces key_spans rings* blocked rechecked ready* group_ends bodies*
 -- ARGV   now queues buckets with_workers all totals* rules*
 --        (with_workers: 1 to list them; all: how many totals there are, with the bytes, the last)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
@@ -19,7 +19,7 @@
 -- @include lease_end
 
 local VOIDS = 100 -- how many void entries are skipped at most to find the next job of a priority
-local BLOCKED = 100 -- how many blocked keys are read at most for the same
+local BLOCKED = 100 -- how many keys outside of the rings are read at most for the same
 
 local q, m = open('void', 'keyed')
 if q.refused then return q.refused end
@@ -49,6 +49,9 @@ local with_key = tonumber(m.keyed or 0)
 if with_key > 0 then
   pending = pending + with_key
   local blocked = redis.call('ZRANGE', q.blocked, 0, BLOCKED - 1)
+  if #blocked < BLOCKED then
+    for _, key in ipairs(redis.call('ZRANGE', q.rechecked, 0, BLOCKED - 1 - #blocked)) do blocked[#blocked + 1] = key end
+  end
   for p = 1, 4 do
     for _, key in ipairs(redis.call('ZRANGE', q.rings[p], 0, 1)) do
       if key ~= '' and string.byte(key) ~= 0 then look_at_key(p, key) end

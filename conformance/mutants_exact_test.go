@@ -117,6 +117,36 @@ var exactMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"the oldest of jobs that are kept back is not told", "Limit/OldestOfWhatIsKeptBack", always(func(p *patched) {
+		change(&p.queues, nil, func(r *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				if a.Queues[i].Policy.Paused {
+					a.Queues[i].OldestPending = nil
+				}
+			}
+		})
+	})},
+	{"a prune removes all dead jobs that are over the age", "Retention/PruneIsBounded", always(func(p *patched) {
+		change(&p.prune, func(r *broker.PruneRequest) {
+			if p.counts(r.Now, r.Queues[0])[broker.StateDead] > 0 {
+				r.Max = broker.MaxBatch
+			}
+		}, nil)
+	})},
+	{"a prune removes all that is over the count", "Retention/PruneByCountIsBounded", always(func(p *patched) {
+		change(&p.prune, func(r *broker.PruneRequest) {
+			if p.set(broker.PolicyRequest{Queue: r.Queues[0]}).RetainCompleted.Count > 0 {
+				r.Max = broker.MaxBatch
+			}
+		}, nil)
+	})},
+	{"a waiting job stays scheduled if it is debounced to run at once", "Follow/DebounceWaitsBehind", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) {
+			if j.Body.Unique.Conflict == broker.ConflictDebounce && j.Delay == 0 {
+				j.Delay = time.Minute
+			}
+		})
+	})},
 	{"a duplicate span is not changed while there are jobs", "Enqueue/GivenIDsFollowThePolicy", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) {
 			for _, n := range p.counts(time.Unix(1, 0), r.Queue) {

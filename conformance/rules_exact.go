@@ -125,8 +125,8 @@ var exactRules = []Rule{
 	{"Limit/SettingARateAgainGivesNoStarts", "§32",
 		"A rate that is set again, unchanged, and a change of another rule, leave the starts that were counted.", flow, func(c *check) {
 			rate := &broker.Rate{Jobs: 2, Per: time.Minute, Burst: 1}
-			for name, set := range map[string]broker.PolicyRequest{"rate": {Rate: rate}, "key rate": {KeyRate: rate},
-				"rate of a key": {Key: "k", Rate: rate}, "retry rate": {RetryRate: rate}} {
+			for i, set := range []broker.PolicyRequest{{Rate: rate}, {KeyRate: rate}, {Key: "k", Rate: rate}, {RetryRate: rate}} {
+				name := []string{"rate", "key rate", "rate of a key", "retry rate"}[i]
 				c.q = name
 				w := c.worker("w of " + name)
 				c.addTo("k", numbered("j", 5)...)
@@ -146,6 +146,25 @@ var exactRules = []Rule{
 				c.pass(time.Second)
 				w.renew()
 				c.same("claimed later at the "+name, len(w.claim(5)), 1)
+			}
+		}},
+	{"Limit/OldestOfWhatIsKeptBack", "§23",
+		"OldestPending and Oldest tell of pending jobs of which none may start now, since their key or queue keeps them back.", flow,
+		func(c *check) {
+			c.policy(broker.PolicyRequest{Key: "paused", Paused: new(true)})
+			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1))})
+			first := c.up(c.now)
+			c.addTo("paused", "a")
+			c.pass(time.Minute)
+			c.addTo("busy", "b1", "b2")
+			w := c.worker("w")
+			w.take("b1")
+			c.decide(broker.OpDelete, "b2")
+			for _, paused := range []bool{false, true} {
+				c.pause(c.q, paused)
+				info := c.counted(c.q)
+				c.same("creation of the next job of its priority", info.OldestPending[broker.PriorityNormal].UTC(), first.UTC())
+				c.same("creation of the oldest pending job", info.Oldest[broker.StatePending].UTC(), first.UTC())
 			}
 		}},
 }

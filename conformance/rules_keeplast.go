@@ -308,7 +308,11 @@ var keepLastRules = []Rule{
 			c.pass(2 * time.Minute)
 			w.renew()
 			w.settle(broker.Complete(nil), b)
-			w.one("d")
+			held := w.one("d")
+			c.parks(c.debounced("e", time.Minute), "d")
+			c.replaced(c.debounced("f", 0), "e")
+			w.settle(broker.Complete(nil), held)
+			w.one("e")
 		}},
 	{"Follow/StartedHoldersFollowNobody", "§41", "A job waits behind a holder only if both have the mode until done; otherwise it is " +
 		"refused, or finds the key free.",

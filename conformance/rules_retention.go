@@ -141,17 +141,24 @@ var retentionRules = []Rule{
 			w.settle(broker.Complete(nil), refs(w.take(ids...))...)
 			c.pass(time.Hour)
 			w.renew()
-			sum := 0
-			for calls := 1; ; calls++ {
-				p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{c.q}, Max: 10})
-				c.ok("Prune", err)
-				c.that(p.Completed <= 10, "pruned by one call\ngot  %d\nwant at most 10", p.Completed)
-				if sum += p.Completed; !p.More {
-					break
-				}
-				c.that(calls < 50, "Prune\ngot  More after 50 calls\nwant an end")
+			c.same("pruned in all", c.prunedInTens(), 25)
+			c.policy(broker.PolicyRequest{RetainDead: &broker.Retention{Age: time.Hour}})
+			c.add(ids...)
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take(ids...))...)
+			c.pass(time.Hour)
+			c.same("dead jobs pruned in all", c.prunedInTens(), 25)
+		}},
+	{"Retention/PruneByCountIsBounded", "§23", "A call of Prune examines at most Max records, also if a count bounds them.", nil,
+		func(c *check) {
+			keep := &broker.Retention{Age: time.Hour, Count: 2}
+			c.policy(broker.PolicyRequest{RetainCompleted: keep, RetainDead: keep})
+			w := c.worker("w")
+			for _, o := range []broker.Outcome{broker.Complete(nil), broker.Die(broker.ReasonRetries, failure("x"))} {
+				ids := numbered(o.Kind().String(), 25)
+				c.add(ids...)
+				w.settle(o, refs(w.take(ids...))...)
+				c.same("pruned in all", c.prunedInTens(), 23)
 			}
-			c.same("pruned in all", sum, 25)
 		}},
 	{"Retention/PruneTouchesNothingElse", "§23", "Prune does not touch records whose retention is not over, nor other queues.",
 		nil, func(c *check) {
@@ -197,4 +204,19 @@ var retentionRules = []Rule{
 			c.prune()
 			c.accept(given)
 		}},
+}
+
+// prunedInTens prunes ten records at a time until nothing is left, and returns how many were pruned.
+func (c *check) prunedInTens() (sum int) {
+	c.tb.Helper()
+	for calls := 1; ; calls++ {
+		p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{c.q}, Max: 10})
+		c.ok("Prune", err)
+		n := p.Completed + p.Cancelled + p.Dead
+		c.that(n <= 10, "pruned by one call\ngot  %d\nwant at most 10", n)
+		if sum += n; !p.More {
+			return sum
+		}
+		c.that(calls < 50, "Prune\ngot  More after 50 calls\nwant an end")
+	}
 }

@@ -25,7 +25,7 @@ var oneStore = map[string]string{
 	"Enqueue": "BadItemFailsAlone ChecksInOrder DuplicateIDIsRefused GeneratedIDIsForgotten GivenIDIsRemembered",
 	"Fault":   "LateEnqueueChangesNothing RepeatedOperationsAreHarmless",
 	"Follow":  "GoesToTheBack",
-	"Find": "ByID ByState ByWorker MayLeaveThePayloadOut PagesShowEveryJob SelectsByAllThatIsSet ShowsTheWholeJob " +
+	"Find": "ByID ByState ByWorker FiltersByDueAndCreation MayLeaveThePayloadOut PagesShowEveryJob SelectsByAllThatIsSet ShowsTheWholeJob " +
 		"SurvivesChange",
 	"Hold": "CountsForDepth IsNeverClaimed ObeysTheTable TakesOutOfTheQueue UnholdAfterItsTime UnholdMakesItWhatItWas " +
 		"UnholdPutsInFront",
@@ -43,12 +43,13 @@ var oneStore = map[string]string{
 	"Reclaim": "EndsWithItsBytes GoesOverSeveralCalls LeavesTheLivingAlone",
 	"Restore": "AfterItsTime DepthRefusesWhatCounts GoesOn KeepsTheWholePast KeptFromItsEnd NoRefFromThereFits OfAHeldJob " +
 		"RepeatIsRefused",
-	"Retention": "CountBoundsRecords DeadByPolicy DeadStayByDefault PruneIsBounded PruneTouchesNothingElse " +
+	"Retention": "CountBoundsRecords DeadByPolicy DeadStayByDefault PruneByCountIsBounded PruneIsBounded PruneTouchesNothingElse " +
 		"RedrivenJobIsNotPruned",
 	"Room":     "ByAChangeOfAPolicy ByTheEndOfALease NotByWhatIsKeptBack",
+	"Schedule": "SpansRoundUp",
 	"Sequence": "ADeadHeadStopsItsKey",
 	"Settle": "CancelRequestedEndsWhatWouldLive EndedLeaseIsVoid EndedWorkerSettlesWhatIsLeft LostItemHarmsNoOther " +
-		"OlderNumberChangesNothing",
+		"NumbersOutliveRenewals OlderNumberChangesNothing",
 	"Unique": "RefusedLeavesNoKey TheIDComesFirstWithinARequest TTLBoundsTheHold",
-	"Watch":  "RepeatIsNotSeen SettledIsOfEndedLeasesAndCancels SettledIsSeen",
+	"Watch":  "EveryWatcherSeesEachEvent RepeatIsNotSeen SettledIsOfEndedLeasesAndCancels SettledIsSeen",
 }

@@ -132,7 +132,7 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
 		return true
 	default:
-		begins = flow&^q.flow&(flowKeys|flowLimits) != 0 // the claim did not look at these
+		begins = flow&^q.flow != 0 // the claim did not look at these
 		q.flow = flow
 	}
 	return begins

@@ -155,9 +155,13 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 	switch {
 	case r.Err == nil:
 		o.Err, o.Info = nil, JobInfo{ID: o.ID, Queue: o.Queue, State: r.State, RunAt: r.RunAt, Replaced: r.Replaced}
-		if r.Replaced {
+		switch {
+		case r.Replaced && r.State == broker.StateNone: // the repetition of a call whose answer was lost
+			o.Info = o.estimate()
+			o.Info.ID, o.Info.Replaced = r.ID, true
+		case r.Replaced:
 			o.Info.ID = r.ID
-		} else {
+		default:
 			o.Info.Behind = r.Holder
 		}
 	case broker.MayHaveApplied(r.Err):

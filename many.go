@@ -18,7 +18,8 @@ type ManyConfig struct {
 	// batch is passed to the handler at once. Config.Concurrency must be at least
 	// Max.
 	Max int
-	// Wait is how long the first job of a batch waits for others. Zero means 1 s.
+	// Wait is how long the first job of a batch waits for others. Zero means 1 s. It
+	// must be less than Config.Timeout, and should be less than the timeouts of the jobs.
 	Wait time.Duration
 	// ByKey fills each batch with jobs of one partition key only.
 	ByKey bool
@@ -72,11 +73,12 @@ func HandleMany[T any](m *ServeMux, d Definition[T], cfg ManyConfig, f func(ctx 
 }
 
 // batching is a handler that can use several slots for one call.
-type batching interface{ maxBatch() int }
+type batching interface{ bounds() ManyConfig }
 
-// checkBatches refuses a mux with a batch handler whose batches could never be full.
-func (m *ServeMux) checkBatches(concurrency int, typeConcurrency map[string]int) error {
-	limits, limitOf := typeLimits(typeConcurrency)
+// checkBatches refuses a mux with a batch handler whose batches could never be full, or
+// whose jobs would end before their batch is called.
+func (m *ServeMux) checkBatches(cfg *Config) error {
+	limits, limitOf := typeLimits(cfg.TypeConcurrency)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for pattern, r := range m.route {
@@ -84,13 +86,18 @@ func (m *ServeMux) checkBatches(concurrency int, typeConcurrency map[string]int)
 		if !ok {
 			continue
 		}
-		if b.maxBatch() > concurrency {
+		many := b.bounds()
+		if many.Max > cfg.Concurrency {
 			return broker.Invalid("Concurrency", "is %d, and the batch handler of %q takes up to %d jobs, each of which needs a slot; "+
-				"set at least that, or a lower ManyConfig.Max", concurrency, pattern, b.maxBatch())
+				"set at least that, or a lower ManyConfig.Max", cfg.Concurrency, pattern, many.Max)
 		}
-		if i := limitOf(pattern); i >= 0 && b.maxBatch() > limits[i].Max {
+		if i := limitOf(pattern); i >= 0 && many.Max > limits[i].Max {
 			return broker.Invalid("TypeConcurrency", "lets %d jobs of %q run at once, and its batch handler takes up to %d; "+
-				"set at least that, or a lower ManyConfig.Max", limits[i].Max, limits[i].Pattern, b.maxBatch())
+				"set at least that, or a lower ManyConfig.Max", limits[i].Max, limits[i].Pattern, many.Max)
+		}
+		if many.Wait >= cfg.Timeout {
+			return broker.Invalid("Timeout", "is %v, and the batch handler of %q waits up to %v for more jobs, which is part of a run; "+
+				"set a longer timeout, or a shorter ManyConfig.Wait", cfg.Timeout, pattern, many.Wait)
 		}
 	}
 	return nil
@@ -117,7 +124,7 @@ type manyBatch[T any] struct {
 	done   chan struct{} // closed when the call is over
 }
 
-func (h *manyHandler[T]) maxBatch() int { return h.cfg.Max }
+func (h *manyHandler[T]) bounds() ManyConfig { return h.cfg }
 
 // ProcessJob adds the job to a batch, waits for the call, and returns the job's error.
 func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {

@@ -336,6 +336,15 @@ func TestHandleMany_WhatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("a server with fewer slots than a batch: %v, want ErrInvalid with %q", err, part)
 		}
 	}
+	if s, err = NewServer(newStore(), Config{Concurrency: 20, Timeout: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Start(context.Background(), mux)
+	for _, part := range []string{"Timeout", "is 1s", "sms", "ManyConfig.Wait"} {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), part) {
+			t.Errorf("a server whose timeout is no longer than the wait for a batch: %v, want ErrInvalid with %q", err, part)
+		}
+	}
 	for name, test := range map[string]struct {
 		cfg  ManyConfig
 		f    func(context.Context, []*BatchJob[sms]) error

@@ -76,6 +76,35 @@ func TestClient_LostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 	})
 }
 
+func TestClient_LostAnswerOfAReplacingJobIsFoundOutByTheRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		c := newTestClient(t, store, ClientConfig{})
+		first := mustEnqueue(t, c, NewTask("sync", nil), WithUniqueKey("k"))
+		for name, options := range map[string][]Option{
+			"replace":  {WithUniqueReplace()},
+			"debounce": {WithUniqueDebounce(time.Hour, 2*time.Hour)},
+		} {
+			lost := false
+			store.after = func(int) error {
+				if lost {
+					return nil
+				}
+				lost = true
+				return errReset
+			}
+			info := mustEnqueue(t, c, NewTask("sync", []byte(name)), append(options, WithUniqueKey("k"))...)
+			state := StatePending
+			if name == "debounce" {
+				state = StateScheduled
+			}
+			if info.ID != first.ID || !info.Replaced || info.State != state || info.RunAt.IsZero() == (state == StateScheduled) {
+				t.Errorf("%s: info is %+v, want %s replaced and %v", name, info, first.ID, state)
+			}
+		}
+	})
+}
+
 // A client knows that nobody has sent an ID only if it generated the ID itself.
 func TestClient_AnIDThatMiddlewareChangedIsNoFirstSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

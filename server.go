@@ -180,7 +180,7 @@ func (s *Server) policy(h Handler) (policy, error) {
 		return policy{}, broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
 	if isMux {
-		if err := mux.checkBatches(s.cfg.Concurrency, s.cfg.TypeConcurrency); err != nil {
+		if err := mux.checkBatches(&s.cfg); err != nil {
 			return policy{}, err
 		}
 	}

@@ -54,12 +54,14 @@ func TestLetters_RefuseAnAdditionForWhichTheStateHasNoRoom(t *testing.T) {
 	for i := range 19_000 {
 		st.note(i, time.Now())
 	}
-	for n := 1; n < len(l.adds); n++ {
+	for n := 100; n < len(l.adds); n += 100 {
 		l := &letters{adds: l.adds[:n]}
 		if l.fit("wf/:add:birth:new", 19_000) != nil {
 			break
 		}
-		st.Added = append(st.Added, l.adds[n-1].id)
+		for _, a := range l.adds[n-100:] {
+			st.Added = append(st.Added, a.id)
+		}
 	}
 	st.Text = string(st.Ends)
 	value, err := json.Marshal(&st)

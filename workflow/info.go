@@ -1,8 +1,8 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -236,7 +236,7 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 		})
 	}
 	reading.Wait()
-	return page, about(errors.Join(errs...), "list workflows", "")
+	return page, about(cmp.Or(errs...), "list workflows", "")
 }
 
 // readers is how many states List reads at once.

@@ -321,3 +321,23 @@ func TestGraph_RefusesNewerForms(t *testing.T) {
 		}
 	}
 }
+
+func TestList_AStoreThatFailsIsToldOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 3 {
+			w.start(New(fmt.Sprint("w", i)).Add(node("a")))
+		}
+		away := broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Mark" {
+				return broker.ErrUnavailable
+			}
+			return next(ctx)
+		})
+		client := jobs.NewClient(away, jobs.ClientConfig{})
+		defer client.Close()
+		_, err := List(w.Context(), client, ListOptions{})
+		if !errors.Is(err, broker.ErrUnavailable) || strings.Count(err.Error(), "unavailable") != 1 {
+			t.Errorf("List says %q; want ErrUnavailable once", err)
+		}
+	})
+}

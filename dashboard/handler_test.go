@@ -311,3 +311,24 @@ func TestOverview_OneLineSaysWhatManyQueuesLack(t *testing.T) {
 		t.Errorf("%d things need attention, want 4: of 30 queues in a line, and of 3 in a line each", n)
 	}
 }
+
+// A search ends after ten queues; that for the jobs of a worker must reach the worker's own.
+func TestHandler_AWorkersJobsAreShownAmongManyBusyQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	var queues []string
+	for n := range 2 * pageFinds {
+		queues = append(queues, fmt.Sprintf("busy-%02d", n))
+	}
+	s.worker("busy", 2*pageFinds, queues...)
+	s.worker("late", 1, "the-last")
+	for n, queue := range queues {
+		s.enqueue(queue, fmt.Sprint(n), "email")
+		s.claim("busy", queue, 1)
+	}
+	s.enqueue("the-last", "its-job", "email")
+	s.claim("late", "the-last", 1)
+	page := s.get(200, "workers?worker=late")
+	has(t, page, "its-job")
+	hasNot(t, page, "There are more")
+}

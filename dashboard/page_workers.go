@@ -64,6 +64,19 @@ func heldBy(w inspect.WorkerInfo, found []broker.Job) []heldJob {
 	return held
 }
 
+// servedBy returns the snapshot with only the queues that a live worker serves: a search
+// does not reach all queues of a large store. The queues of a dead worker are not known.
+func (s *snapshot) servedBy(worker string) *snapshot {
+	part := *s
+	part.survey.Queues = slices.DeleteFunc(slices.Clone(s.survey.Queues), func(q inspect.QueueInfo) bool {
+		return !slices.ContainsFunc(q.Workers, func(w inspect.WorkerInfo) bool { return w.ID == worker })
+	})
+	if len(part.survey.Queues) == 0 {
+		return s
+	}
+	return &part
+}
+
 const workersPerPage = 200
 
 func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
@@ -88,7 +101,7 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
 		v.Heading = "Worker " + text(p.One)
 		f := filter{Worker: p.One, State: broker.StateActive.String()}
 		l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
-			return h.search(r.Context(), s, f, inspect.Query{Worker: p.One, State: broker.StateActive, NoPayload: true})
+			return h.search(r.Context(), s.servedBy(p.One), f, inspect.Query{Worker: p.One, State: broker.StateActive, NoPayload: true})
 		})
 		if err != nil {
 			return err

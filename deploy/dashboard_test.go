@@ -65,6 +65,20 @@ func TestDeploy_TheDashboardAsksForMetricsThatAreListed(t *testing.T) {
 	}
 }
 
+// A panel that ignores the chosen store would add the workers of another one.
+func TestDeploy_EveryQueryOfTheDashboardIsForTheChosenStore(t *testing.T) {
+	t.Parallel()
+	for _, p := range dashboard(t) {
+		for _, target := range p.Targets {
+			for _, at := range metricName.FindAllStringIndex(target.Expr, -1) {
+				if !strings.HasPrefix(target.Expr[at[1]:], `{store=~"$store"`) {
+					t.Errorf("panel %q shows all stores: %s", p.Title, target.Expr)
+				}
+			}
+		}
+	}
+}
+
 func TestDeploy_ThePanelsOfTheDashboardAreWhole(t *testing.T) {
 	t.Parallel()
 	ids, taken := map[int]bool{}, map[[2]int]string{}

@@ -59,6 +59,10 @@ var claimMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"headers have no bytes", "Claim/EndsWithItsBytes Reclaim/EndsWithItsBytes", always(func(p *patched) {
+		change(&p.claim, func(r *broker.ClaimRequest) { r.Bytes *= 2 }, nil)
+		change(&p.reclaim, func(r *broker.ReclaimRequest) { r.Bytes *= 2 }, nil)
+	})},
 	{"a reclaim's Bytes are ignored", "Reclaim/EndsWithItsBytes", always(func(p *patched) {
 		change(&p.reclaim, func(r *broker.ReclaimRequest) { r.Bytes = 0 }, nil)
 	})},

@@ -32,6 +32,17 @@ var exactMutants = []mutant{
 	{"references have the length of a name", "Data/LargestValuesComeBack", always(func(p *patched) {
 		p.jobsIn(func(j *broker.Job) { j.PayloadRef = cutTo(j.PayloadRef, broker.MaxNameLen) })
 	})},
+	{"it is forgotten when a job was to run first", "Data/BodiesComeBackWhole Data/TimesRoundUpToMicroseconds", always(func(p *patched) {
+		p.jobsIn(func(j *broker.Job) { j.DueAfter = 0 })
+	})},
+	{"found errors are the stored ones", "Data/RequestsAreNotKept", sharing(func(p *patched, m *sync.Map) {
+		p.jobsIn(func(j *broker.Job) {
+			if len(j.Errors.Entries) > 0 {
+				stored, _ := m.LoadOrStore(fmt.Sprint(j.ID, j.Epoch), j.Errors.Entries)
+				j.Errors.Entries = stored.([]broker.Failure)
+			}
+		})
+	})},
 	{"types are cut", "Data/LargestValuesComeBack", always(func(p *patched) {
 		p.jobsIn(func(j *broker.Job) { j.Type = cutTo(j.Type, 100) })
 	})},

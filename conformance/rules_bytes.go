@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -64,17 +65,18 @@ var bytesRules = []Rule{
 		}},
 }
 
-// heavy is the payload size of jobs in the rules about bytes.
+// heavy is the size of jobs in the rules about bytes: half of it is payload, half a header.
 const heavy = 900
 
-// heavy enqueues a job with a payload of that size into each of the queues. With a delay, they fall due
+// heavy enqueues a job of that size into each of the queues. With a delay, they fall due
 // one after the other from then on.
 func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 	c.tb.Helper()
 	for _, q := range queues {
 		j := c.job(fmt.Sprintf("heavy%02d", c.heavyJobs))
 		c.heavyJobs++
-		j.Queue, j.Delay, j.Body.Payload = q, delay, bytes.Repeat([]byte{7}, heavy)
+		j.Queue, j.Delay, j.Body.Payload = q, delay, bytes.Repeat([]byte{7}, heavy/2)
+		j.Body.Headers = map[string]string{"h": strings.Repeat("7", heavy/2-1)}
 		if delay > 0 {
 			delay += time.Second
 		}

@@ -142,12 +142,13 @@ var dataRules = []Rule{
 		func(c *check) {
 			j := c.job("a")
 			j.Body.Timeout, j.Body.Retention = time.Second+time.Nanosecond, time.Hour+999*time.Nanosecond
-			j.Body.Deadline = c.now.Add(time.Hour + time.Nanosecond)
+			j.Body.Deadline, j.Body.DueAfter = c.now.Add(time.Hour+time.Nanosecond), time.Second+time.Nanosecond
 			j.Body.Backoff = broker.Backoff{Kind: broker.BackoffLinear, Base: time.Nanosecond, Max: time.Minute + time.Nanosecond}
 			c.accept(j)
 			for _, got := range []*broker.Job{c.must("a", broker.StatePending), c.worker("w").one("a")} {
 				c.same("Timeout", got.Timeout, time.Second+time.Microsecond)
 				c.same("Retention", got.Retention, time.Hour+time.Microsecond)
+				c.same("DueAfter", got.DueAfter, time.Second+time.Microsecond)
 				c.same("Deadline", got.Deadline, broker.FromMicros(broker.Micros(j.Body.Deadline)))
 				c.same("Backoff", got.Backoff, broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond,
 					Max: time.Minute + time.Microsecond})
@@ -195,6 +196,12 @@ var dataRules = []Rule{
 			spoil(&jobs[0].Body)
 			jobs[0].ID = "spoiled"
 			w := c.worker("w")
+			w.settle(broker.Retry(0, failure("error")), w.one("a"))
+			for range 2 {
+				errors := c.must("a", broker.StatePending).Errors.Entries
+				c.same("errors", errors, []broker.Failure{failure("error")})
+				errors[0].Message = "spoiled"
+			}
 			found := c.must("a", broker.StatePending)
 			c.bodyIs(found, want)
 			spoil(&found.Body)
@@ -222,8 +229,9 @@ func (c *check) fullBody() broker.Body {
 		Type: "type:with.all/things", TypeVersion: 7, Payload: []byte("payload\x00\xff"), Headers: map[string]string{"k": "v\x00", "é": ""},
 		Priority: broker.PriorityNormal, MaxRetries: broker.MaxRetriesCap, CrashBudget: 99, Timeout: broker.NoTimeout,
 		Deadline: c.up(c.now.Add(time.Hour)), Retention: 3 * time.Hour,
-		Backoff: broker.Backoff{Kind: broker.BackoffConstant, Base: time.Second, Max: time.Minute},
-		Key:     "tenant 1", GivenID: true,
+		Backoff:  broker.Backoff{Kind: broker.BackoffConstant, Base: time.Second, Max: time.Minute},
+		DueAfter: time.Minute + time.Microsecond,
+		Key:      "tenant 1", GivenID: true,
 		CorrelationID: "correlation", IdempotencyKey: "idempotency", PayloadRef: "s3://bucket/\x00key", Source: "schedule:nightly",
 	}
 	if !c.limits.NoPriority {

@@ -79,7 +79,7 @@ func TestClaimFailed_AClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
 				if len(got.Jobs) > 0 || got.More {
 					t.Errorf("cut after %d bytes: the claim gave %d jobs and More %t beside its error, want none", at, len(got.Jobs), got.More)
 				}
-				eventually(t, "the end of the session that was cut", func() bool {
+				testenv.Eventually(t, "the end of the session that was cut", func() bool {
 					return f.value(`select count(*) from pg_stat_activity where state <> 'idle' and strpos(query, $1) > 0
 						and pid <> pg_backend_pid()`, f.schema) == 0
 				})

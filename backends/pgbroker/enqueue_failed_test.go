@@ -41,7 +41,7 @@ func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 				if unsent := receipts[1].Err; !errors.Is(unsent, broker.ErrUnavailable) || broker.MayHaveApplied(unsent) {
 					t.Errorf("the job that was not sent: %v, want ErrUnavailable", unsent)
 				}
-				eventually(t, "the job whose answer was lost is stored", func() bool {
+				testenv.Eventually(t, "the job whose answer was lost is stored", func() bool {
 					return f.value("select count(*) from jobs.job where id = 'lost'") == 1
 				})
 

@@ -83,7 +83,7 @@ func TestErrors_EveryCallAnswersSoonWhenTheServerIsDown(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Ping after the server came back", func() bool { _, err := b.Ping(t.Context()); return err == nil })
+	testenv.Eventually(t, "Ping after the server came back", func() bool { _, err := b.Ping(t.Context()); return err == nil })
 	f.settle("w", broker.Complete(nil), held...)
 	if got := f.claimed("w", 5); len(got) != 1 || got[0].ID != "b" {
 		t.Errorf("claimed %v after the server came back, want b", got)

@@ -29,7 +29,7 @@ func newFleet(t *testing.T, size, slots int) *fleet {
 	}
 	t.Cleanup(f.ended.Wait)
 	t.Cleanup(f.close)
-	eventually(t, "that all processes wait", func() bool { return f.calls() >= int64(size*firstLooks) })
+	testenv.Eventually(t, "that all processes wait", func() bool { return f.calls() >= int64(size*firstLooks) })
 	return f
 }
 
@@ -140,7 +140,7 @@ func TestFleet_ABusyProcessPassesAWakeUpOn(t *testing.T) {
 		f.accept(f, job(testenv.Name(t)))
 		<-f.came
 	}
-	eventually(t, "that it knows", func() bool { return !busy.waker.known([]string{"q"}) })
+	testenv.Eventually(t, "that it knows", func() bool { return !busy.waker.known([]string{"q"}) })
 }
 
 // dueJobs stores jobs that fall due one after the other, and returns when they do.

@@ -132,19 +132,3 @@ func (f *inside) begin(options pgx.TxOptions) pgx.Tx {
 	f.t.Cleanup(func() { tx.Rollback(context.Background()) })
 	return tx
 }
-
-// eventually waits for something that other goroutines do.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.NewTimer(20 * time.Second)
-	defer timeout.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-timeout.C:
-			t.Fatalf("%s did not happen within 20s", what)
-		}
-	}
-}

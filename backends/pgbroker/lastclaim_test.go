@@ -36,7 +36,7 @@ func newWaiting(t *testing.T) *waiting {
 func (w *waiting) hear(before uint64, f func()) {
 	w.t.Helper()
 	f()
-	eventually(w.t, "a wake-up", func() bool { return w.waker.sofar().all > before })
+	testenv.Eventually(w.t, "a wake-up", func() bool { return w.waker.sofar().all > before })
 }
 
 func (w *waiting) claim(wait time.Duration) broker.Claimed {
@@ -175,7 +175,7 @@ func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 	quiet.Queue = "r"
 	w.other.accept(w.other, quiet)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("calls")) })
-	eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, 0); return len(some) > 0 })
+	testenv.Eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, 0); return len(some) > 0 })
 	w.waker.mu.Lock()
 	w.waker.calls["r"] = 0 // as if it had been lost
 	w.waker.mu.Unlock()
@@ -199,7 +199,7 @@ func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 
 	quiet.ID = "quiet again"
 	w.other.accept(w.other, quiet)
-	eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, before+2); return len(some) > 0 })
+	testenv.Eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, before+2); return len(some) > 0 })
 	w.waker.mu.Lock()
 	w.waker.calls["r"] = 0
 	w.waker.mu.Unlock()

@@ -106,13 +106,13 @@ func TestMigrate_KeepsNobodyWaiting(t *testing.T) {
 	go func() { migrated <- f.newer(ctx, f.db, column) }()
 	waiting := "select count(*) from pg_locks where not granted and relation = 'jobs.job'::regclass and mode = 'AccessExclusiveLock'"
 	for range 2 { // attempts
-		eventually(t, "an attempt of the migration", func() bool { return f.value(waiting) > 0 })
+		testenv.Eventually(t, "an attempt of the migration", func() bool { return f.value(waiting) > 0 })
 		within, done := context.WithTimeout(t.Context(), 20*time.Second)
 		defer done()
 		if _, err := f.Enqueue(within, broker.EnqueueRequest{Jobs: []broker.NewJob{job("beside")}}); err != nil {
 			t.Fatalf("an enqueue waited behind the migration, which waits for a dump: %v", err)
 		}
-		eventually(t, "the end of the attempt", func() bool { return f.value(waiting) == 0 })
+		testenv.Eventually(t, "the end of the attempt", func() bool { return f.value(waiting) == 0 })
 	}
 	cancel()
 	if err := <-migrated; !errors.Is(err, broker.ErrUnavailable) {
@@ -144,7 +144,7 @@ func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
 		migrated <- f.newer(t.Context(), connect(t, testenv.Postgres(t), 1), madeUpIndex,
 			"-- compatible-from: 1\nalter table jobs.job add column note text;")
 	}()
-	eventually(t, "the build of the index", func() bool {
+	testenv.Eventually(t, "the build of the index", func() bool {
 		return f.value("select count(*) from pg_class where oid = to_regclass($1)", f.schema+".job_made_up") == 1
 	})
 	f.accept(f, job("beside")) // the build waits for the open transaction, and this for nothing

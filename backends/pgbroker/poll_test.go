@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // Without notifications an idle process looks less and less often, also from one claim to the next,
@@ -20,12 +21,12 @@ func TestPoll_AnIdleProcessLooksLessOften(t *testing.T) {
 		f.check(err)
 		return got.Jobs
 	}
-	eventually(t, "that the pauses are the longest", func() bool {
+	testenv.Eventually(t, "that the pauses are the longest", func() bool {
 		claim()
 		return time.Duration(f.pause.Load()) == pollLast
 	})
 	f.accept(f, job("a"))
-	eventually(t, "that the job is claimed", func() bool { return len(claim()) == 1 })
+	testenv.Eventually(t, "that the job is claimed", func() bool { return len(claim()) == 1 })
 	if pause := time.Duration(f.pause.Load()); pause != 0 {
 		t.Errorf("after a job the next pause is %v, want the first", pause)
 	}

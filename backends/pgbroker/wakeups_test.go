@@ -30,7 +30,7 @@ func (f *inside) onlyWokenOn(pool *pgxpool.Pool, config Config, worker string) *
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	f.check(other.listener.await(ctx))
-	eventually(f.t, "that the listener wakes everybody as it begins", func() bool { return other.waker.sofar().all > 0 })
+	testenv.Eventually(f.t, "that the listener wakes everybody as it begins", func() bool { return other.waker.sofar().all > 0 })
 	return other
 }
 
@@ -48,7 +48,7 @@ func (f *inside) waiting(worker string) *aClaim {
 		}
 		came <- got.Jobs
 	}()
-	eventually(f.t, "the last look of a claim that waits", func() bool {
+	testenv.Eventually(f.t, "the last look of a claim that waits", func() bool {
 		return f.db.Stat().AcquireCount() >= looks+firstLooks && f.db.Stat().AcquiredConns() == 0
 	})
 	return &aClaim{f, came}

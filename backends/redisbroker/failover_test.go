@@ -26,16 +26,6 @@ func group(t testing.TB) (g *servers.Group, client, master, replica *redis.Clien
 	return g, client, master, replica
 }
 
-// eventually waits until f is true.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 // After a failover nothing is sent to the old master on any connection: it would accept
 // the writes, which would then be lost.
 func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
@@ -81,13 +71,13 @@ func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 		}
 		return strings.Count(list, "name=of-the-test")
 	}
-	eventually(t, "connections that wait", func() bool { return connections(old) >= 7 })
+	testenv.Eventually(t, "connections that wait", func() bool { return connections(old) >= 7 })
 
 	if err := g.Failover(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the old master is left", func() bool { return connections(old) == 0 })
-	eventually(t, "the new master takes a job", func() bool { return send(t.Context()) == nil })
+	testenv.Eventually(t, "the old master is left", func() bool { return connections(old) == 0 })
+	testenv.Eventually(t, "the new master takes a job", func() bool { return send(t.Context()) == nil })
 	q := b.queue("q")
 	if n := promoted.HExists(t.Context(), q.bucket(0), fmt.Sprint("job-", sent)).Val(); !n {
 		t.Errorf("job-%d was accepted and is not in the new master", sent)

@@ -65,7 +65,7 @@ func TestWatch_AServerThatRefusesALostConnectionIsAskedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			start, before := time.Now(), dials.Load()
-			eventually(t, "the connection is made several times", func() bool { return dials.Load() >= before+5 })
+			testenv.Eventually(t, "the connection is made several times", func() bool { return dials.Load() >= before+5 })
 			if took := time.Since(start); took < 2*relisten {
 				t.Errorf("five connections were made within %v; want pauses of %v", took, relisten)
 			}
@@ -100,7 +100,7 @@ func TestWatch_WhoComesWhileTheConnectionIsLostIsToldOfIt(t *testing.T) {
 	}
 	before := watch()
 	server.Kill()
-	eventually(t, "the connection is known to be lost", func() bool {
+	testenv.Eventually(t, "the connection is known to be lost", func() bool {
 		b.listener.mu.Lock()
 		defer b.listener.mu.Unlock()
 		return len(b.listener.lost) > 0

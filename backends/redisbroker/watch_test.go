@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // Every worker watches for cancellations. That must not make settles publish events, and a
@@ -115,7 +116,7 @@ func TestWatch_WatchersShareAConnection(t *testing.T) {
 			for range each { // until it is closed
 			}
 		}
-		eventually(t, "the connection is given up", func() bool { return subscribed() == 0 })
+		testenv.Eventually(t, "the connection is given up", func() bool { return subscribed() == 0 })
 		if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: queues}); err != nil || subscribed() != 1 {
 			t.Errorf("%s: a watcher after all had gone: %v, %d connections", name, err, subscribed())
 		}
@@ -167,7 +168,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		repeat <- time.Time{}
-		eventually(t, "the watch is announced again", func() bool {
+		testenv.Eventually(t, "the watch is announced again", func() bool {
 			until, err := c.HGet(t.Context(), key, "watch").Int64()
 			return err == nil && time.UnixMicro(until).After(time.Now().Add(watchSpan/2))
 		})
@@ -210,7 +211,7 @@ func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	eventually(t, "the subscription ends", func() bool {
+	testenv.Eventually(t, "the subscription ends", func() bool {
 		n, err := c.PubSubNumSub(t.Context(), channel("stays"), channel("leaves")).Result()
 		return err == nil && n[channel("stays")] == 1 && n[channel("leaves")] == 0
 	})
@@ -242,7 +243,7 @@ func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
 		t.Errorf("the first event after the connection was lost is %+v, want EventMissed", e)
 	}
 	channel := b.queue("q").channel()
-	eventually(t, "both channels are listened to again", func() bool {
+	testenv.Eventually(t, "both channels are listened to again", func() bool {
 		n, err := c.PubSubNumSub(t.Context(), channel, channel+cancels).Result()
 		return err == nil && n[channel] == 1 && n[channel+cancels] == 1
 	})

@@ -92,8 +92,9 @@ func (j *Job) Kept() broker.Kept { return j.keeper().Kept() }
 // If fn returns an error, Step returns it and stores nothing. Any other error means
 // that the result is not stored, or may not be: return it, and the next run calls fn
 // again unless the result was stored. Names and results count towards MaxCheckpoint,
-// with 8 bytes for each step; beyond it the error is ErrTooLarge. If a stored result
-// does not fit T any more, the error says so.
+// with 8 bytes for each step; beyond it the error is ErrTooLarge. If JSON cannot encode
+// the result, the error is SkipRetry: each retry would only repeat the effect of fn. If a
+// stored result does not fit T any more, the error says so.
 //
 // Steps may run in several goroutines at once. In a view made by NewJob, results
 // stay with the view.
@@ -122,7 +123,7 @@ func Step[T any](ctx context.Context, job *Job, name string, fn func(ctx context
 	}
 	stored, err := JSON.Encode(result)
 	if err != nil {
-		return fail(fmt.Errorf("the result cannot be stored: %w", err))
+		return fail(fmt.Errorf("%w: the result, a %T, cannot be stored: %w", SkipRetry, result, err))
 	}
 	err = run.Keep(ctx, func(k *broker.Kept) {
 		k.Steps = append(slices.Clip(k.Steps), broker.DoneStep{Name: name, Result: stored})

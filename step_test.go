@@ -130,7 +130,7 @@ func TestStep_IsRefusedWithAReason(t *testing.T) {
 		"no name":             {"", nil, ErrInvalid, []string{"step"}},
 		"a long name":         {strings.Repeat("n", 256), nil, ErrInvalid, []string{"step", "255"}},
 		"an error of its own": {"fails", func(context.Context) (any, error) { return nil, errCut }, errCut, []string{errCut.Error()}},
-		"a result without JSON": {"channel", func(context.Context) (any, error) { return make(chan int), nil }, nil,
+		"a result without JSON": {"channel", func(context.Context) (any, error) { return make(chan int), nil }, SkipRetry,
 			[]string{"channel", "cannot be stored", "chan int"}},
 		"a result without room": {"large", func(context.Context) (any, error) { return strings.Repeat("x", MaxCheckpoint), nil }, ErrTooLarge,
 			[]string{`step "large"`, "65536"}},

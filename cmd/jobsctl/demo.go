@@ -82,8 +82,6 @@ func (t *tour) check() error {
 		return &usageError{"--crash-every must be at least 1s, or 0 for never"}
 	case t.Workers < 1 || t.Workers > 100:
 		return &usageError{"--workers must be 1 to 100"}
-	case t.span < 0:
-		return &usageError{"--for cannot be negative"}
 	}
 	_, err := (&dashboardFlags{addr: t.addr, write: true}).gate()
 	return err

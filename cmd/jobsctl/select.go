@@ -112,9 +112,6 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	if q.State, err = f.jobState(); err != nil {
 		return nil, err
 	}
-	if f.olderThan < 0 || f.newerThan < 0 || f.limit < 0 {
-		return nil, &usageError{"--older-than, --newer-than and --limit cannot be negative"}
-	}
 	var names []string
 	if f.queue != "" {
 		names = []string{f.queue}

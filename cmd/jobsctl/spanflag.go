@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -29,6 +31,20 @@ func (v *spanValue) Set(text string) error {
 	}
 	*v = spanValue(d)
 	return nil
+}
+
+// notNegative refuses negative numbers and durations. They have no meaning, and could pass
+// for no limit.
+func notNegative(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "int", "float64", "duration":
+			if strings.HasPrefix(f.Value.String(), "-") {
+				err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
+			}
+		}
+	})
+	return err
 }
 
 // spanFlag is like flags.DurationVar, but also takes 3d and 2w.

@@ -80,6 +80,24 @@ func shell(t *testing.T, url, name, script string) *exec.Cmd {
 	return cmd
 }
 
+// A negative rate or number could pass for no limit.
+func TestUsage_NoFlagTakesANegativeValue(t *testing.T) {
+	t.Parallel()
+	c := stores(t)["memory"]
+	c.t = t
+	c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a", "--delay", "1h")
+	for _, args := range [][]string{
+		{"reschedule", "--all", "--yes", "--rate", "-5"}, {"reschedule", "a", "--in", "-5m"}, {"ls", "--limit", "-1"}, {"ls", "--watch", "-2s"},
+		{"ls", "--older-than", "-1d"}, {"dlq", "groups", "--limit", "-1"}, {"keys", "ls", "mail", "--top", "-1"},
+		{"export", "--state", "scheduled", "--rate", "-1"}, {"move", "--queue", "mail", "--to-queue", "b", "--yes", "--rate", "-1"},
+		{"history", "--since", "-1h"}, {"demo", "--for", "-1s"}, {"enqueue", "--type", "x", "--delay", "-1s"},
+	} {
+		c.has(c.run(2, args...), "--[a-z-]+ cannot be negative")
+	}
+	c.has(c.run(0, "show", "a"), "STATE +scheduled")
+	c.has(c.run(0, "queues", "ls"), `(?m)^mail +1 *`)
+}
+
 // Shells find the program by its name, and still have their own builtin jobs.
 func TestUsage_ShellsRunTheProgramAndCompleteIt(t *testing.T) {
 	t.Parallel()

@@ -21,9 +21,6 @@ func watchFlag(flags *pflag.FlagSet, every *time.Duration) {
 // watch calls look once, or if every is not 0 repeatedly until ctx ends. If the store goes
 // away meanwhile, watch tells the user and looks again.
 func (a *app) watch(ctx context.Context, every time.Duration, look func() error) error {
-	if every < 0 {
-		return &usageError{"--watch cannot be negative"}
-	}
 	for again := false; ; again = true {
 		err := look()
 		if every > 0 && ctx.Err() != nil {

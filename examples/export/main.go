@@ -31,6 +31,11 @@ func run(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: export QUEUE")
 	}
+	for _, name := range []string{"JOBS_BROKER", "S3_URL"} {
+		if os.Getenv(name) == "" {
+			return fmt.Errorf("%s is not set; it is a URL", name)
+		}
+	}
 	b, err := backends.Open(ctx, os.Getenv("JOBS_BROKER"))
 	if err != nil {
 		return err

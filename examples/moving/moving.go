@@ -94,7 +94,11 @@ func main() {
 		_, err := fmt.Println("to user", userID, text)
 		return err
 	}}
-	if err := run(context.Background(), os.Getenv("JOBS_BROKER"), app); err != nil {
+	url := os.Getenv("JOBS_BROKER")
+	if url == "" {
+		log.Fatal("moving: JOBS_BROKER is not set: say where the jobs are, file:jobs.db for example")
+	}
+	if err := run(context.Background(), url, app); err != nil {
 		log.Fatal("moving: ", err)
 	}
 }

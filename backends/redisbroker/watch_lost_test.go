@@ -166,7 +166,7 @@ func TestWatch_AConnectionThatIsLostWithoutNoticeIsReplaced(t *testing.T) {
 		}
 	}
 	before, heard := dials.Load(), wires.Load().reads.Load()
-	eventually(t, "the server gives signs of life", func() bool { return wires.Load().reads.Load() >= heard+2 })
+	testenv.Eventually(t, "the server gives signs of life", func() bool { return wires.Load().reads.Load() >= heard+2 })
 	if cancel("a"); nextEvent(t, events).ID != "a" || dials.Load() != before {
 		t.Errorf("%d connections were made while nothing was lost, want none", dials.Load()-before)
 	}

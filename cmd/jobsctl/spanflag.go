@@ -37,11 +37,10 @@ func (v *spanValue) Set(text string) error {
 // for no limit.
 func notNegative(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
-		switch f.Value.Type() {
-		case "int", "float64", "duration":
-			if strings.HasPrefix(f.Value.String(), "-") {
-				err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
-			}
+		_, rule := f.Value.(*ruleText) // its own error says what to write
+		kind := f.Value.Type()
+		if number := kind == "int" || kind == "float64" || kind == "duration"; number && !rule && strings.HasPrefix(f.Value.String(), "-") {
+			err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
 		}
 	})
 	return err

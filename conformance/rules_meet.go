@@ -262,13 +262,16 @@ var meetRules = []Rule{
 			c.same("epoch", c.must("a", broker.StatePending).Epoch, pending.Epoch)
 			got = w.one("a")
 			c.same("payload claimed", string(got.Payload), "payload of c")
-			w.settle(broker.Retry(time.Second, failure("x")), got)
-			retry := *c.must("a", broker.StateRetry)
-			c.replaced(c.debounced("d", time.Minute), "a")
+			w.settle(broker.Complete(nil), got)
+
+			c.accept(c.meeting("d", broker.ConflictReplace)) // new, so that its latest time is ahead
+			w.settle(broker.Retry(time.Second, failure("x")), w.one("d"))
+			retry := *c.must("d", broker.StateRetry)
+			c.replaced(c.debounced("e", time.Minute), "d")
 			want := retry
-			want.CopyContent(&c.must("a", broker.StateRetry).Body)
-			c.does("a", "d")
-			c.same("the job in retry", *c.must("a", broker.StateRetry), want)
+			want.CopyContent(&c.must("d", broker.StateRetry).Body)
+			c.does("d", "e")
+			c.same("the job in retry", *c.must("d", broker.StateRetry), want)
 		}},
 	{"Meet/DebounceEarlier", "§40", "A debounce with a shorter delay makes its job due sooner, and one without a delay at once.", meets,
 		func(c *check) {

@@ -104,7 +104,11 @@ func (j *NewJob) checkRestore() error {
 	case len(h.Result) > MaxResult:
 		return tooLarge("result", len(h.Result), MaxResult, "store it elsewhere")
 	}
-	for _, n := range []int{h.Deliveries, h.Failures, h.Crashes, h.Snoozes, h.Errors.Dropped} {
+	counts := []int{h.Deliveries, h.Failures, h.Crashes, h.Snoozes, h.Errors.Dropped}
+	for _, p := range h.PutOffs {
+		counts = append(counts, p.Times, p.Charged)
+	}
+	for _, n := range counts {
 		if n < 0 || n > math.MaxInt32 {
 			return Invalid("restored counts", "has %d; use 0 to %d", n, math.MaxInt32)
 		}

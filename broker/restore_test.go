@@ -47,6 +47,10 @@ func TestRestore_WhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
 			[]string{"restored epoch", "4503599627370497"}},
 		{"a huge count", restore(func(_ *job, r *past) { r.Head.Snoozes = math.MaxInt32 + 1 }), broker.ErrInvalid,
 			[]string{"restored counts", "2147483648", "2147483647"}},
+		{"negative snoozes with a cause", restore(func(_ *job, r *past) {
+			r.Head.PutOffs = []broker.PutOff{{Cause: "full", Times: -1}}
+		}),
+			broker.ErrInvalid, []string{"restored counts", "-1", "2147483647"}},
 		{"a huge result", restore(func(_ *job, r *past) { r.Head.Result = make([]byte, broker.MaxResult+1) }), broker.ErrTooLarge,
 			[]string{"result", "1048577", "1048576", "elsewhere"}},
 		{"a huge history", restore(func(_ *job, r *past) {

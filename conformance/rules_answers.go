@@ -136,7 +136,8 @@ var answerRules = []Rule{
 			again.settle(broker.Complete(nil), again.one("given"))
 			c.gone("given")
 		}},
-	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key or a state, and other fields, lists the jobs that match them all.", nil,
+	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key or a state, and other fields, lists the jobs that match them all.",
+		nil,
 		func(c *check) {
 			for i, id := range []string{"a", "b", "c", "d"} {
 				j := c.job(id)

@@ -211,8 +211,8 @@ var findRules = []Rule{
 		is(broker.Query{Before: start.Add(2 * time.Second)}, "j0", "j1")
 		is(broker.Query{After: start.Add(time.Second), Before: start.Add(3 * time.Second), Type: "type2"}, "j2")
 	}},
-	{"Find/FiltersByDueAndCreation", "§21", "After and Before mean the due time of scheduled and retry jobs, and the creation of pending ones.",
-		nil, func(c *check) {
+	{"Find/FiltersByDueAndCreation", "§21",
+		"After and Before mean the due time of scheduled and retry jobs, and the creation of pending ones.", nil, func(c *check) {
 			start := c.now
 			for i := range 4 {
 				j := c.job(fmt.Sprint("s", i))

@@ -106,7 +106,8 @@ func TestAct_AJobThatWasRedrivenSinceThePageIsNotDeleted(t *testing.T) {
 	s.post(303, "act?state=dead", url.Values{"verb": {"redrive"}, "job": {"id=a&queue=mail", "id=b&queue=mail"}})
 	to := s.post(303, "act?state=dead", url.Values{"verb": {"delete"}, "job": {"id=a&queue=mail", "id=c&queue=mail"}})
 	has(t, s.follow(to), "1 of 2 jobs deleted. a: This is not possible now: it was dead when the page was made, and is pending.")
-	has(t, s.follow(s.post(303, "act?queue=mail&id=b&state=dead", url.Values{"verb": {"delete"}})), "0 of 1 job deleted. b: This is not possible")
+	has(t, s.follow(s.post(303, "act?queue=mail&id=b&state=dead", url.Values{"verb": {"delete"}})),
+		"0 of 1 job deleted. b: This is not possible")
 	has(t, s.log.String(), "action=delete queue=mail ids=[b] jobs=1 done=0 refused=1")
 	if a, b, c := s.find("mail", "a"), s.find("mail", "b"), s.find("mail", "c"); a.State != broker.StatePending ||
 		b.State != broker.StatePending || c.ID != "" {

@@ -199,7 +199,10 @@ func TestLastClaim_AClaimOfManyQueuesAsksThoseThatCalled(t *testing.T) {
 
 	quiet.ID = "quiet again"
 	w.other.accept(w.other, quiet)
-	testenv.Eventually(t, "the wake-up for r", func() bool { some, _ := w.waker.calledSince(request(0, "r").Queues, before+2); return len(some) > 0 })
+	testenv.Eventually(t, "the wake-up for r", func() bool {
+		some, _ := w.waker.calledSince(request(0, "r").Queues, before+2)
+		return len(some) > 0
+	})
 	w.waker.mu.Lock()
 	w.waker.calls["r"] = 0
 	w.waker.mu.Unlock()

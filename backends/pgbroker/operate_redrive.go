@@ -48,7 +48,8 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 		if o.impatient {
 			wait = lockWaitAgain
 		}
-		steps = append(steps, o.b.step("settings", nil, nil, milliseconds(wait)), o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
+		steps = append(steps, o.b.step("settings", nil, nil, milliseconds(wait)),
+			o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
 	}
 	var sent []string
 	var ignored any

@@ -38,7 +38,8 @@ func TestRedrive_WaitsForAUniqueKeyAsLongAsAnEnqueue(t *testing.T) {
 		}
 	}
 	f.ok(tx.Rollback(t.Context()))
-	results, err := f.Operate(ctx, broker.Operation{Kind: broker.OpRedrive, Refs: []broker.Ref{{Queue: testQueue, ID: "a", Epoch: broker.AnyEpoch}}})
+	results, err := f.Operate(ctx, broker.Operation{Kind: broker.OpRedrive,
+		Refs: []broker.Ref{{Queue: testQueue, ID: "a", Epoch: broker.AnyEpoch}}})
 	f.ok(err)
 	f.ok(results[0].Err)
 }

@@ -33,7 +33,8 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 			o.results, rest = cutRefs(rest)
 			err := o.run(ctx)
 			if sqlState(err) == lockTimeout {
-				err = o.oneByOne(ctx)
+				o.oneByOne(ctx)
+				err = nil
 			}
 			if err != nil && len(o.results) == len(results) {
 				return nil, broker.About(err, verb, "", "")
@@ -89,7 +90,7 @@ type seenJob struct {
 
 // oneByOne repeats a decision that waited too long for a lock. Then only those jobs fail whose unique key another transaction has
 // taken and not committed.
-func (o *operating) oneByOne(ctx context.Context) error {
+func (o *operating) oneByOne(ctx context.Context) {
 	for _, r := range o.results {
 		alone := &operating{b: o.b, op: o.op, now: o.now, queue: o.queue, results: []*broker.OperationResult{r}, impatient: true}
 		err := alone.run(ctx)
@@ -100,7 +101,6 @@ func (o *operating) oneByOne(ctx context.Context) error {
 			r.Err = err
 		}
 	}
-	return nil
 }
 
 func (o *operating) run(ctx context.Context) error {

@@ -69,9 +69,10 @@ func (b *Broker) removeQueues(ctx context.Context, op broker.Operation) ([]broke
 	results := make([]broker.OperationResult, len(op.Refs))
 	for i, ref := range op.Refs {
 		r, err := b.removeQueue(ctx, op, ref)
-		if err != nil && len(op.Refs) == 1 {
-			return nil, err
-		} else if err != nil {
+		if err != nil {
+			if len(op.Refs) == 1 {
+				return nil, err
+			}
 			r = broker.OperationResult{Ref: ref, Err: broker.About(err, op.Kind.String(), ref.Queue, "")}
 		}
 		results[i] = r

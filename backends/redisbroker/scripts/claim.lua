@@ -255,7 +255,7 @@ local function token(q)
     q.called = redis.call('DEL', q.token)
     redis.call('DEL', q.idle_hint)
   elseif redis.call('LLEN', q.token) == 0 then
-    redis.call('DEL', q.token) -- a full server lets a script go on that removed something
+    if total == 0 then redis.call('DEL', q.token) end -- a full server lets a script go on that removed something
     redis.call('LPUSH', q.token, '1')
   end
   q.waiting = ready

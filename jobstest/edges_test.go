@@ -192,7 +192,7 @@ func TestDrain_AJobToBeCarefulWithDoesNotWaitForABatch(t *testing.T) {
 	b := jobstest.New(t)
 	var ran []string
 	mux := jobs.NewServeMux()
-	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour},
+	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: 10 * time.Minute},
 		func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
 			ran = append(ran, "batch")
 			return nil
@@ -217,7 +217,7 @@ func TestDrain_BatchesMakeRoomForJobsThatWaitForTheirType(t *testing.T) {
 	t.Parallel()
 	b := jobstest.New(t)
 	mux := jobs.NewServeMux()
-	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 2, Wait: time.Hour, ByKey: true},
+	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 2, Wait: 10 * time.Minute, ByKey: true},
 		func(context.Context, []*jobs.BatchJob[goodbye]) error { return nil })
 	for i := range 20 {
 		add(t, b, goodbyeMail, goodbye{}, jobs.WithPartitionKey(fmt.Sprint(i)))

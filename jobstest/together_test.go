@@ -22,7 +22,7 @@ func TestDrain_HandsBatchesOver(t *testing.T) {
 		var sizes []int
 		var busy atomic.Bool
 		mux := jobs.NewServeMux()
-		jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour},
+		jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: 10 * time.Minute},
 			func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
 				if busy.Swap(true) {
 					t.Error("two batches are at work at once")

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
@@ -341,10 +342,16 @@ func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) b
 	return f
 }
 
-// clip shortens a code or a class to the maximum length of a name.
+// clip shortens a code or a class to the maximum length of a name, but not in the middle of a character.
 func clip(s string) string {
-	if len(s) > broker.MaxNameLen {
-		return s[:broker.MaxNameLen]
+	if len(s) <= broker.MaxNameLen {
+		return s
 	}
-	return s
+	end := broker.MaxNameLen
+	for range utf8.UTFMax - 1 {
+		if !utf8.RuneStart(s[end]) {
+			end--
+		}
+	}
+	return s[:end]
 }

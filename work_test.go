@@ -182,7 +182,7 @@ func TestServer_ClassifySaysWhatAnErrorMeans(t *testing.T) {
 			case "panics":
 				panic("the classifier")
 			}
-			return Classification{Code: strings.Repeat("x", 300)}
+			return Classification{Code: "x" + strings.Repeat("€", 100)}
 		}}
 		for _, typ := range []string{"limited", "hopeless", "panics", "other"} {
 			add(t, b, DefaultQueue, typ, 1)
@@ -199,8 +199,8 @@ func TestServer_ClassifySaysWhatAnErrorMeans(t *testing.T) {
 		if j := expect(t, b, DefaultQueue, "panics-0", StateRetry); j.Failures != 1 {
 			t.Errorf("a panic of the classifier left %d failures, want 1", j.Failures)
 		}
-		if f := expect(t, b, DefaultQueue, "other-0", StateRetry).Errors.Last(); len(f.Code) != broker.MaxNameLen {
-			t.Errorf("a long code was kept with %d bytes", len(f.Code))
+		if f := expect(t, b, DefaultQueue, "other-0", StateRetry).Errors.Last(); f.Code != "x"+strings.Repeat("€", 84) {
+			t.Errorf("a long code was kept as %q, want as many characters as fit in %d bytes", f.Code, broker.MaxNameLen)
 		}
 	})
 }

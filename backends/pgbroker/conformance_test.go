@@ -149,6 +149,7 @@ func connectIn(tb conformance.TB, url string, n int32, name, role string) *pgxpo
 	}
 	config.MaxConns = n
 	config.ConnConfig.RuntimeParams["application_name"] = name
+	config.ConnConfig.Tracer = tripCounter{}
 	if role != "" {
 		config.ConnConfig.RuntimeParams["role"] = role
 	}

@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,3 +133,30 @@ func (f *inside) begin(options pgx.TxOptions) pgx.Tx {
 	f.t.Cleanup(func() { tx.Rollback(context.Background()) })
 	return tx
 }
+
+// tripCounter is a tracer of a pool that counts for countTrips.
+type tripCounter struct{}
+
+type tripsKey struct{}
+
+// countTrips returns a context, and how often a connection of a pool was acquired with it: what a broker does meanwhile in the
+// background, such as a wake-up that it held back, is not counted.
+func countTrips(ctx context.Context) (context.Context, *atomic.Int64) {
+	n := new(atomic.Int64)
+	return context.WithValue(ctx, tripsKey{}, n), n
+}
+
+func (tripCounter) TraceAcquireStart(ctx context.Context, _ *pgxpool.Pool, _ pgxpool.TraceAcquireStartData) context.Context {
+	if n, ok := ctx.Value(tripsKey{}).(*atomic.Int64); ok {
+		n.Add(1)
+	}
+	return ctx
+}
+
+func (tripCounter) TraceAcquireEnd(context.Context, *pgxpool.Pool, pgxpool.TraceAcquireEndData) {}
+
+func (tripCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (tripCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

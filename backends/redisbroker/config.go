@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Prefix begins every key, so that several applications, or several
 	// environments of one, can share a server. Brokers that share queues must use
-	// the same prefix. It must not contain braces. Defaults to "jobs".
+	// the same prefix. It must not contain braces or control characters. Defaults to "jobs".
 	Prefix string
 
 	// Buckets is the number of hashes over which the bodies of a queue's jobs
@@ -58,6 +58,9 @@ const (
 func (c Config) withDefaults() (Config, error) {
 	if c.Prefix == "" {
 		c.Prefix = defaultPrefix
+	}
+	if err := broker.CheckName("prefix", c.Prefix); err != nil {
+		return c, err
 	}
 	if len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}") {
 		return c, broker.Invalid("prefix", "%.40q has a brace or over %d bytes; braces route keys in Redis Cluster", c.Prefix, maxPrefix)

@@ -62,6 +62,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	if err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}
+	parseScripts()
 	b := &Broker{config: config, log: config.Logger, few: fewQueues, marks: newMarkSlots(config.Prefix)}
 	if b.store, err = connect(client); err != nil {
 		return nil, broker.About(err, "new", "", "")

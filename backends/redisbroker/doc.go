@@ -18,7 +18,7 @@
 // A user with an access list needs the keys and channels that begin with the
 // prefix, and these commands; INFO is asked for once and may be denied:
 //
-//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +script|exists +time +info
 //
 // In a Cluster, the name of a queue decides in which of 16 hash slots the queue is. These slots
 // are evenly distributed over the nodes. So queues are spread over up to 16 nodes, one queue is

@@ -227,7 +227,7 @@ func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	}
 	name := b.config.Prefix
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~"+name+":*", "+@read", "+@connection", "+evalsha",
-		"+script|load", "+time", "-info", "-config").Err(); err != nil {
+		"+script|load", "+script|exists", "+time", "-info", "-config").Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", name) })

@@ -154,11 +154,18 @@ func await(ctx context.Context, f func() error) error {
 	}
 }
 
-// loadScripts loads all scripts on a node.
+// loadScripts loads the scripts that a node does not have.
 func loadScripts(ctx context.Context, node *redis.Client) error {
+	shas := make([]string, len(scripts))
+	for i, s := range scripts {
+		shas[i] = s.sha
+	}
+	there, _ := node.ScriptExists(ctx, shas...).Result() // after an error, or if the user may not ask: none
 	pipe := node.Pipeline()
-	for _, s := range scripts {
-		pipe.ScriptLoad(ctx, s.source)
+	for i, s := range scripts {
+		if i >= len(there) || !there[i] {
+			pipe.ScriptLoad(ctx, s.source)
+		}
 	}
 	_, err := pipe.Exec(ctx)
 	return err

@@ -10,7 +10,10 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	parseScripts() // some tests look at scripts without a Broker
+	testenv.Main(m)
+}
 
 // client returns a client of the shared test server, with a name of its own.
 func client(tb testing.TB) *redis.Client {

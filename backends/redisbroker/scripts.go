@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed scripts
@@ -32,35 +33,35 @@ type script struct {
 }
 
 var (
-	createScript   = mustScript("create")
-	plainScript    = mustScript("enqueue_plain")
-	enqueueScript  = mustScript("enqueue")
-	meetScript     = mustScript("enqueue_meet")
-	restoreScript  = mustScript("restore")
-	claimScript    = mustScript("claim")
-	settleScript   = mustScript("settle")
-	registerScript = mustScript("register")
-	renewScript    = mustScript("renew")
-	extendScript   = mustScript("extend")
-	retireScript   = mustScript("retire")
-	reclaimScript  = mustScript("reclaim")
-	findScript     = mustScript("find")
-	operateScript  = mustScript("operate")
-	dropScript     = mustScript("drop")
-	policyScript   = mustScript("policy")
-	queuesScript   = mustScript("queues")
-	keysScript     = mustScript("keys")
-	pruneScript    = mustScript("prune")
-	markScript     = mustScript("mark")
-	watchScript    = mustScript("watch")
+	createScript   = &script{name: "create"}
+	plainScript    = &script{name: "enqueue_plain"}
+	enqueueScript  = &script{name: "enqueue"}
+	meetScript     = &script{name: "enqueue_meet"}
+	restoreScript  = &script{name: "restore"}
+	claimScript    = &script{name: "claim"}
+	settleScript   = &script{name: "settle"}
+	registerScript = &script{name: "register"}
+	renewScript    = &script{name: "renew"}
+	extendScript   = &script{name: "extend"}
+	retireScript   = &script{name: "retire"}
+	reclaimScript  = &script{name: "reclaim"}
+	findScript     = &script{name: "find"}
+	operateScript  = &script{name: "operate"}
+	dropScript     = &script{name: "drop"}
+	policyScript   = &script{name: "policy"}
+	queuesScript   = &script{name: "queues"}
+	keysScript     = &script{name: "keys"}
+	pruneScript    = &script{name: "prune"}
+	markScript     = &script{name: "mark"}
+	watchScript    = &script{name: "watch"}
 
-	examineRecordScript  = mustScript("examine_record")
-	examineJobsScript    = mustScript("examine_jobs")
-	examineEntriesScript = mustScript("examine_entries")
-	examineLeasesScript  = mustScript("examine_leases")
-	examineNamesScript   = mustScript("examine_names")
-	examineKeysScript    = mustScript("examine_keys")
-	examineMarksScript   = mustScript("examine_marks")
+	examineRecordScript  = &script{name: "examine_record"}
+	examineJobsScript    = &script{name: "examine_jobs"}
+	examineEntriesScript = &script{name: "examine_entries"}
+	examineLeasesScript  = &script{name: "examine_leases"}
+	examineNamesScript   = &script{name: "examine_names"}
+	examineKeysScript    = &script{name: "examine_keys"}
+	examineMarksScript   = &script{name: "examine_marks"}
 
 	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, registerScript,
 		renewScript, extendScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript,
@@ -68,25 +69,28 @@ var (
 		examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
 )
 
-func mustScript(name string) *script {
-	s, err := parseScript(name)
-	if err != nil {
-		panic("redisbroker: " + err.Error()) // an embedded file is wrong
+// parseScripts prepares all scripts. It is called when the first Broker is made, since it takes some milliseconds, and programs
+// import this package that use another store.
+var parseScripts = sync.OnceFunc(func() {
+	for _, s := range scripts {
+		if err := s.parse(); err != nil {
+			panic("redisbroker: script " + s.name + ": " + err.Error()) // an embedded file is wrong
+		}
 	}
-	return s
-}
+})
 
-func parseScript(name string) (*script, error) {
-	header, err := scriptFiles.ReadFile(path.Join("scripts", name+".lua"))
+func (s *script) parse() error {
+	file := s.name + ".lua"
+	header, err := scriptFiles.ReadFile(path.Join("scripts", file))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &script{name: name, words: declared(string(header), "KEYS", "ARGV"), args: declared(string(header), "ARGV", "Reply")}
+	s.words, s.args = declared(string(header), "KEYS", "ARGV"), declared(string(header), "ARGV", "Reply")
 	s.short = len(s.args) == 0 || s.args[0] != "now"
 	for _, word := range s.words {
 		at := slices.Index(keyNames, keyWords[word])
 		if at < 0 {
-			return nil, fmt.Errorf("script %s: key %q is unknown", name, word)
+			return fmt.Errorf("key %q is unknown", word)
 		}
 		s.keys = append(s.keys, at)
 		switch word {
@@ -96,19 +100,23 @@ func parseScript(name string) (*script, error) {
 			s.bodies = true
 		}
 	}
-	body, err := expand(name+".lua", make(map[string]bool))
+	text, err := expand(file, make(map[string]bool))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if body, err = placeConstants(body); err != nil {
-		return nil, fmt.Errorf("script %s: %w", name, err)
+	values := map[string]string{"HAS_BODIES": strconv.FormatBool(s.bodies)}
+	body, err := takeConstants(text, values)
+	if err != nil {
+		return err
 	}
-	body = replaceWords(body, map[string]string{"HAS_BODIES": strconv.FormatBool(s.bodies)})
 	many := strings.Contains(string(header), manyQueues)
-	s.source = s.placeKeys(placeFields(s.placeArgs(body, many)), many)
+	s.placeArgs(values, many)
+	placeFields(values, body)
+	before := s.placeKeys(values, many)
+	s.source = before + replaceWords(body, values)
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
-	return s, nil
+	return nil
 }
 
 // declared reads the words between two titles in a header, up to the explanation of the words.
@@ -148,8 +156,7 @@ func expand(file string, done map[string]bool) (string, error) {
 // manyQueues, on the KEYS line, says that a call may be about several queues.
 const manyQueues = "(a block for each queue)"
 
-// code returns a line without its comment, or "" for a comment line. It uses no regular expression,
-// since every program that imports the package runs this when it starts.
+// code returns a line without its comment, or "" for a comment line.
 func code(line string) string {
 	if strings.HasPrefix(strings.TrimSpace(line), "--") {
 		return ""
@@ -160,26 +167,17 @@ func code(line string) string {
 	return line
 }
 
-// keyUse matches the use of a key in a script: q.retry, q.ready[p], q.bodies[i]. argUse matches
-// the use of an argument: args.worker; first.jobs is the position in ARGV where a list begins.
-// fieldUse matches the use of a field of the record: m.paused. They begin with letters, since
-// such expressions are fast; no other name in a script ends in this way.
-var (
-	keyUse   = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
-	argUse   = regexp.MustCompile(`args\.([a-z_]+)`)
-	firstUse = regexp.MustCompile(`first\.([a-z_]+)`)
-	fieldUse = regexp.MustCompile(`m\.([a-z_]+)`)
-	opening  = regexp.MustCompile(`= open\('([a-z_', ]+)'\)`)
-)
+// opening matches the call of open that names the fields of the record which a script uses.
+var opening = regexp.MustCompile(`= open\('([a-z_', ]+)'\)`)
 
 // constants matches a line that names numbers or strings: local STOP, SKIP = 1, 2.
 var constants = regexp.MustCompile(`^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?\d+|'[^']*')(?:, (?:-?\d+|'[^']*'))*)\n$`)
 
-// placeConstants replaces the names of constants by their values, since Lua allows only 200
-// local names in a script, and functions need most of them.
-func placeConstants(body string) (string, error) {
-	values := make(map[string]string)
+// takeConstants adds the constants of a script to values, and returns the rest of the script. They are replaced by their values,
+// since Lua allows only 200 local names in a script, and functions need most of them.
+func takeConstants(body string, values map[string]string) (string, error) {
 	var rest strings.Builder
+	rest.Grow(len(body))
 	for line := range strings.Lines(body) {
 		var found []string
 		if len(line) > len("local ") && line[len("local ")] <= 'Z' {
@@ -200,10 +198,10 @@ func placeConstants(body string) (string, error) {
 			values[name] = list[i]
 		}
 	}
-	return replaceWords(rest.String(), values), nil
+	return rest.String(), nil
 }
 
-// replaceWords replaces words of a script, but not in its strings.
+// replaceWords replaces words of a script, such as STOP, q.retry and q.ready[, but not in its strings.
 func replaceWords(body string, values map[string]string) string {
 	var out strings.Builder
 	out.Grow(len(body))
@@ -218,8 +216,16 @@ func replaceWords(body string, values map[string]string) string {
 			}
 			end++
 		case isWord(body[at]):
-			for end < len(body) && isWord(body[end]) {
-				end++
+			end = wordEnd(body, end)
+			if end+1 < len(body) && body[end] == '.' && isWord(body[end+1]) {
+				end = wordEnd(body, end+1)
+			}
+			if end < len(body) && body[end] == '[' {
+				if value, ok := values[body[at:end+1]]; ok {
+					out.WriteString(value)
+					at = end + 1
+					continue
+				}
 			}
 			if value, ok := values[body[at:end]]; ok {
 				out.WriteString(value)
@@ -233,18 +239,26 @@ func replaceWords(body string, values map[string]string) string {
 	return out.String()
 }
 
+func wordEnd(body string, at int) int {
+	for at < len(body) && isWord(body[at]) {
+		at++
+	}
+	return at
+}
+
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// placeArgs replaces the names of arguments by their positions in ARGV. A name with a star is
-// a list. If the list buckets* has an entry for each queue, the next arguments follow these
-// entries. Arguments after another list must be found by the script.
-func (s *script) placeArgs(body string, many bool) string {
-	places, base := make(map[string]string, len(s.args)), ""
+// placeArgs adds the arguments and their positions in ARGV: args.worker, and first.jobs for the position where a list begins. A
+// name with a star is a list. If the list buckets* has an entry for each queue, the next arguments follow these entries. Arguments
+// after another list must be found by the script.
+func (s *script) placeArgs(values map[string]string, many bool) {
+	base := ""
 	for i, word := range s.args {
 		name, list := strings.CutSuffix(word, "*")
-		places[name] = base + strconv.Itoa(i+1)
+		at := base + strconv.Itoa(i+1)
+		values["args."+name], values["first."+name] = "ARGV["+at+"]", at
 		if list && !(many && name == "buckets") {
 			break
 		}
@@ -252,70 +266,45 @@ func (s *script) placeArgs(body string, many bool) string {
 			base = "tonumber(ARGV[2])-1+" // the number of queues
 		}
 	}
-	put := func(format string) func(string) string {
-		return func(use string) string {
-			if at, ok := places[use[strings.Index(use, ".")+1:]]; ok {
-				return fmt.Sprintf(format, at)
-			}
-			return use
-		}
-	}
-	body = argUse.ReplaceAllStringFunc(body, put("ARGV[%s]"))
-	return firstUse.ReplaceAllStringFunc(body, put("%s"))
 }
 
-// placeFields replaces the fields of the record, which a script names in its call of open, by
-// their positions in the list m that open returns.
-func placeFields(body string) string {
+// placeFields adds the fields of the record that a script names in its call of open, and their positions in the list m that open
+// returns: m.paused.
+func placeFields(values map[string]string, body string) {
 	call := opening.FindStringSubmatch(body)
 	if call == nil {
-		return body
+		return
 	}
-	fields := strings.Split(call[1], "', '")
-	return fieldUse.ReplaceAllStringFunc(body, func(use string) string {
-		if at := slices.Index(fields, use[len("m."):]); at >= 0 {
-			return fmt.Sprintf("m[%d]", at+3) // after the version and the number of buckets
-		}
-		return use
-	})
+	for i, field := range strings.Split(call[1], "', '") {
+		values["m."+field] = fmt.Sprintf("m[%d]", i+3) // after the version and the number of buckets
+	}
 }
 
-// placeKeys replaces the names of keys by their positions in KEYS. It adds the function
-// names(at, n) at the beginning, which returns the queue whose keys follow KEYS[at], and the
-// position of the last of these keys. In a call for several queues, the queue has n buckets; in
-// other calls, as many as the call got.
-func (s *script) placeKeys(body string, many bool) string {
-	places, n := make(map[string]int), 0
-	for _, word := range s.words {
-		switch word {
-		case "ready*", "rings*":
-			places[strings.TrimSuffix(word, "*")+"["], n = n, n+priorities
-		case "bodies*":
-			places["bodies["] = n
-		case "plain*":
-			n += maxBuckets
-		default:
-			n++
-			places[word] = n
-		}
-	}
-	base := ""
+// placeKeys adds the words of keys and their positions in KEYS: q.retry, and q.ready[ for q.ready[p]. It returns the function
+// names(at, n) for the beginning of the script, which returns the queue whose keys follow KEYS[at], and the position of the last
+// of these keys. In a call for several queues, the queue has n buckets; in other calls, as many as the call got.
+func (s *script) placeKeys(values map[string]string, many bool) (before string) {
+	base, n := "", 0
 	if many {
 		base = "q.at+"
 	}
-	body = keyUse.ReplaceAllStringFunc(body, func(use string) string {
-		name := use[len("q."):]
-		at, ok := places[name]
-		switch {
-		case !ok:
-			return use
-		case strings.HasSuffix(name, "["):
-			return fmt.Sprintf("KEYS[%s%d+", base, at)
+	for _, word := range s.words {
+		name, list := strings.CutSuffix(word, "*")
+		if !list {
+			n++
+			values["q."+name] = fmt.Sprintf("KEYS[%s%d]", base, n)
+			continue
 		}
-		return fmt.Sprintf("KEYS[%s%d]", base, at)
-	})
+		values["q."+name+"["] = fmt.Sprintf("KEYS[%s%d+", base, n)
+		switch name {
+		case "ready", "rings":
+			n += priorities
+		case "plain":
+			n += maxBuckets
+		}
+	}
 	if s.short {
-		return body
+		return ""
 	}
 	buckets, last := fmt.Sprintf("#KEYS-%d", n), strconv.Itoa(n)
 	if many {
@@ -326,5 +315,5 @@ func (s *script) placeKeys(body string, many bool) string {
 	}
 	// The table has room for all fields that scripts set for a queue.
 	return "local function names(at,n) return {at=at,buckets=" + buckets +
-		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,promoted=false},at+" + last + " end\n" + body
+		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,promoted=false},at+" + last + " end\n"
 }

@@ -65,13 +65,18 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 
 func TestScripts_ConstantsStandInTheirPlaces(t *testing.T) {
 	t.Parallel()
-	got, err := placeConstants("local MOST, NAME = 5, 'x'\nlocal LIST = {MOST}\n" +
+	place := func(body string) (string, error) {
+		values := make(map[string]string)
+		body, err := takeConstants(body, values)
+		return replaceWords(body, values), err
+	}
+	got, err := place("local MOST, NAME = 5, 'x'\nlocal LIST = {MOST}\n" +
 		"if n > MOST and s == NAME .. 'MOST' and #NAME < AT_MOST then\n")
 	if want := "local LIST = {5}\nif n > 5 and s == 'x' .. 'MOST' and #'x' < AT_MOST then\n"; got != want || err != nil {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
 	}
 	for _, text := range []string{"local A, B = 1\n", "local A = 1\nlocal A = 2\n"} {
-		if got, err := placeConstants(text); err == nil {
+		if got, err := place(text); err == nil {
 			t.Errorf("%q is taken, as %q", text, got)
 		}
 	}

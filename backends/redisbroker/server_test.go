@@ -117,7 +117,7 @@ func TestServer_AUserWithFewRightsIsEnough(t *testing.T) {
 	admin := client(t)
 	name := testenv.Name(t)
 	rules := []any{"ACL", "SETUSER", name, "on", ">secret", "~" + name + ":*", "&" + name + ":*",
-		"+@read", "+@write", "+@connection", "+@pubsub", "+evalsha", "+script|load", "+time", "-info"}
+		"+@read", "+@write", "+@connection", "+@pubsub", "+evalsha", "+script|load", "+script|exists", "+time", "-info"}
 	if err := admin.Do(t.Context(), rules...).Err(); err != nil {
 		t.Fatal(err)
 	}

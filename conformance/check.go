@@ -205,10 +205,14 @@ func (c *check) together(n int, f func(i int) error) {
 	c.ok("calls made at once", errors.Join(failures...))
 }
 
-// show formats a value for a failure: long values are cut, times are exact.
-func show(v any) string {
-	var s string
-	switch v := v.(type) {
+// shown is a value in the message of a failure. It is formatted only if there is one.
+type shown struct{ value any }
+
+func show(v any) shown { return shown{v} }
+
+// String cuts long values. Times are exact.
+func (v shown) String() (s string) {
+	switch v := v.value.(type) {
 	case []byte:
 		s = fmt.Sprintf("%d bytes %.80q", len(v), v)
 	case string:

@@ -119,7 +119,7 @@ func (j *modelJob) before(o *modelJob) bool {
 func (j *modelJob) place() string {
 	s := fmt.Sprintf("%s: %v, priority %d, front %t", j.ID, j.State, j.Priority, j.front)
 	if j.waits() {
-		s += ", due " + show(j.RunAt)
+		s += ", due " + show(j.RunAt).String()
 	}
 	return s + fmt.Sprintf(", pending since moment %d to %d", j.first, j.last)
 }

@@ -159,7 +159,7 @@ var answerRules = []Rule{
 				{broker.Query{State: broker.StateActive, Worker: "v", Key: "tenant"}, []string{"c"}},
 				{broker.Query{State: broker.StateActive, Worker: "v", Key: "another"}, []string{}},
 			} {
-				c.same(show(at.q), sorted(idsOf(c.list(at.q))), at.want)
+				c.same(show(at.q).String(), sorted(idsOf(c.list(at.q))), at.want)
 			}
 			c.pass(time.Second)
 			for i, id := range []string{"e", "f", "g"} {
@@ -177,7 +177,7 @@ var answerRules = []Rule{
 					c.tb.Helper()
 					q := with
 					change(&q)
-					c.same(show(q), sorted(idsOf(c.list(q))), want)
+					c.same(show(q).String(), sorted(idsOf(c.list(q))), want)
 				}
 				is(func(q *broker.Query) { q.Type, q.State = "mail", broker.StateActive }, "f")
 				is(func(q *broker.Query) { q.State, q.After = broker.StateActive, c.now }, []string{}...)
@@ -186,7 +186,7 @@ var answerRules = []Rule{
 			is := func(q broker.Query, want ...string) {
 				c.tb.Helper()
 				q.Key = "third"
-				c.same(show(q), idsOf(c.list(q)), want)
+				c.same(show(q).String(), idsOf(c.list(q)), want)
 			}
 			is(broker.Query{Reason: broker.ReasonRetries}, "e")
 			is(broker.Query{Reason: broker.ReasonExpired}, []string{}...)

@@ -217,7 +217,7 @@ func TestHostile_AnUnreadableJobIsShownAsOne(t *testing.T) {
 	j := &broker.Job{Queue: "q", ID: "a", State: broker.StatePending, Broken: fmt.Errorf("%w: body", broker.ErrMalformed)}
 	v.Data = jobPage{Job: j, Why: inspect.Explain(inspect.Evidence{Job: j}), Events: life(j, time.Now()), MaySee: true}
 	var page strings.Builder
-	if err := pages["job"].ExecuteTemplate(&page, "live", v); err != nil {
+	if err := pages()["job"].ExecuteTemplate(&page, "live", v); err != nil {
 		t.Fatal(err)
 	}
 	has(t, page.String(), ">unreadable<", "cannot be read: malformed")

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -92,7 +93,7 @@ func render(w http.ResponseWriter, r *http.Request, name string, v *view, status
 		part = "live"
 	}
 	var page bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&page, part, v); err != nil {
+	if err := pages()[name].ExecuteTemplate(&page, part, v); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -104,7 +105,8 @@ func render(w http.ResponseWriter, r *http.Request, name string, v *view, status
 	return nil
 }
 
-var pages = parse()
+// pages are parsed when the first is shown: jobsctl imports this package for one of its commands.
+var pages = sync.OnceValue(parse)
 
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
@@ -249,7 +251,7 @@ func jobLink(j *broker.Job) string { return link("job", "queue", j.Queue, "id", 
 
 // hashes change the URL of an asset when its content changes, so that browsers reload
 // it.
-var hashes = hashAssets()
+var hashes = sync.OnceValue(hashAssets)
 
 func hashAssets() map[string]string {
 	files, err := fs.Glob(staticFiles, "static/*")
@@ -269,13 +271,13 @@ func hashAssets() map[string]string {
 }
 
 // asset returns the URL of an embedded file.
-func asset(name string) string { return "static/" + name + "?v=" + hashes[name] }
+func asset(name string) string { return "static/" + name + "?v=" + hashes()[name] }
 
 func serveStatic(w http.ResponseWriter, r *http.Request, name string) error {
-	if hashes[name] == "" {
+	if hashes()[name] == "" {
 		return &pageError{http.StatusNotFound, "There is no such file."}
 	}
-	if r.URL.Query().Get("v") == hashes[name] {
+	if r.URL.Query().Get("v") == hashes()[name] {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	http.ServeFileFS(w, r, staticFiles, "static/"+name)

@@ -45,7 +45,7 @@ func (w *world) jumping() *atomic.Int64 {
 func TestExamine_WakesSchedulesThatRanWhileTheClockWasAhead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ahead := w.jumping()
-		w.serve(w.store, jobs.Config{PollInterval: time.Second}, ExtensionConfig{})
+		w.serve(w.store, jobs.Config{PollInterval: 20 * time.Second}, ExtensionConfig{})
 		start := time.Now()
 		every := Every(5 * time.Minute)
 		w.put("old", every)
@@ -95,7 +95,7 @@ func TestExamine_WakesSchedulesThatRanWhileTheClockWasAhead(t *testing.T) {
 func TestSchedule_ASmallStepBackOfTheClock(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ahead := w.jumping()
-		w.serve(w.store, jobs.Config{PollInterval: time.Second}, ExtensionConfig{})
+		w.serve(w.store, jobs.Config{PollInterval: 20 * time.Second}, ExtensionConfig{})
 		ahead.Store(int64(90 * time.Second))
 		w.put("s", Every(10*time.Minute))
 		pass(8*time.Minute + 45*time.Second)
@@ -117,7 +117,7 @@ func TestSchedule_ASmallStepBackOfTheClock(t *testing.T) {
 func TestSchedule_AClockThatIsBehind(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ahead := w.jumping()
-		w.serve(w.store, jobs.Config{PollInterval: time.Second}, ExtensionConfig{})
+		w.serve(w.store, jobs.Config{PollInterval: 20 * time.Second}, ExtensionConfig{})
 		w.put("run", Every(3*time.Hour))
 		w.put("edited", Every(3*time.Hour))
 		pass(12 * time.Hour)

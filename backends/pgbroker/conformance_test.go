@@ -35,8 +35,11 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)
+	all := &pooledSchemas{t: t, direct: direct, shared: true, make: func(tb conformance.TB) *pooledSchema {
+		return newPooledSchema(tb, direct, url, "")
+	}}
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		s := store(tb, direct, newPooledSchema(tb, direct, url, ""), Config{PollOnly: true})
+		s := store(tb, direct, all.take(tb), Config{PollOnly: true})
 		// PgBouncer lends a connection to one store after the other: ending those of this
 		// store would end those of another.
 		s.Bounce = nil

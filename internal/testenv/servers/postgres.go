@@ -31,15 +31,15 @@ func startPostgres(ctx context.Context, settings ...string) (*Process, string, e
 		return nil, "", err
 	}
 	postgres := filepath.Join(filepath.Dir(initdb), "postgres")
-	// Passwords keep other users of the machine out; sent plainly, over
-	// loopback, they cost a connection nothing.
+	// Passwords keep other users of the machine out. With md5 a connection takes
+	// 5 ms less of processor time than with SCRAM, and tests make thousands.
 	password := rand.Text()
 	args := func(p *Process, port string) ([]string, error) {
 		data, secret := filepath.Join(p.Dir, "data"), filepath.Join(p.Dir, "secret")
 		if err := p.write(secret, password); err != nil {
 			return nil, err
 		}
-		err := p.run(initdb, "-D", data, "-U", "postgres", "-A", "password", "--pwfile", secret,
+		err := p.run(initdb, "-D", data, "-U", "postgres", "-A", "md5", "--pwfile", secret,
 			"-E", "UTF8", "--locale", "C.UTF-8", "--no-sync", "--no-instructions")
 		args := []string{postgres, "-D", data, "-p", port, "-h", "127.0.0.1", "-k", p.Dir}
 		for _, s := range settings {

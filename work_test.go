@@ -241,7 +241,7 @@ func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testi
 		entries int   // of the history at the end
 		cfg     Config
 	}{
-		"it polled": {Snooze(time.Hour), 3, Config{}},
+		"it polled": {Snooze(15 * time.Minute), 3, Config{}},
 		"it failed with that class": {errors.New("failed"), 2 + 60,
 			Config{Classify: func(error, *Job) Classification { return Classification{Class: "any"} }}},
 	} {
@@ -250,7 +250,7 @@ func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testi
 				b := newStore()
 				var known atomic.Bool
 				cfg := c.cfg
-				cfg.ErrorHistory, cfg.RetryPolicy = 1000, Constant(time.Hour)
+				cfg.ErrorHistory, cfg.RetryPolicy, cfg.UnknownTypeLimit = 1000, Constant(15*time.Minute), 6*time.Hour
 				serve(t, b, cfg, func(context.Context, *Job) error {
 					if known.Load() {
 						return c.known
@@ -260,14 +260,14 @@ func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testi
 				add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 1000 })
 				pass(10 * time.Minute)
 				known.Store(true)
-				pass(60 * time.Hour)
+				pass(15 * time.Hour)
 				known.Store(false)
-				pass(20 * time.Hour)
+				pass(5 * time.Hour)
 				j := expect(t, b, DefaultQueue, "a-0", StateRetry)
 				if j.Errors.Last().Message != "no handler is registered for the job's type: it is new" {
 					t.Errorf("the second time left no entry; the last is %+v", j.Errors.Last())
 				}
-				pass(6 * time.Hour)
+				pass(2 * time.Hour)
 				if j := expect(t, b, DefaultQueue, "a-0", StateDead); j.Reason != broker.ReasonUnknownType || len(j.Errors.Entries) < c.entries {
 					t.Errorf("reason %q, %d errors; want unknown_type, at least %d", j.Reason, len(j.Errors.Entries), c.entries)
 				}

@@ -150,7 +150,7 @@ func TestMemory_ALifeCostsAtMostFourAllocations(t *testing.T) {
 // that were a great many at once leave anything behind. Not parallel: it
 // measures the memory of the process.
 func TestMemory_StaysFlat(t *testing.T) {
-	const batch, depth, lives = 1000, 50_000, 100_000
+	const batch, depth, lives = 1000, 20_000, 60_000
 	b := New()
 	defer b.Close()
 	register(t, b, "w", "q")

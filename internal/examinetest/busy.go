@@ -16,7 +16,7 @@ import (
 // A test of a busy store ends when each party has made this many rounds and this many examinations
 // have ended.
 const (
-	busyTurns  = 300
+	busyTurns  = 150
 	busyPasses = 4
 )
 

@@ -96,7 +96,7 @@ func TestSchedule_NoLostAnswerLosesOrDoublesATick(t *testing.T) {
 // five schedules has one job.
 func TestSchedule_ServersKilledAtRandom(t *testing.T) {
 	inWorld(t, func(w *world) {
-		const schedules, ticks = 5, 36
+		const schedules, ticks = 5, 24
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))

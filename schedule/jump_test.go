@@ -32,7 +32,7 @@ func (w *world) jumping() *atomic.Int64 {
 			*now = now.Add(d)
 		case "Claim": // with Now it does not wait for jobs
 			if len(c.Reply.(*broker.Claimed).Jobs) == 0 {
-				_ = sleep.For(ctx, 100*time.Millisecond)
+				_ = sleep.For(ctx, time.Second)
 			}
 		}
 		return err

@@ -20,14 +20,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// This is all that adopting the suite takes.
-func TestMemoryConforms(t *testing.T) {
-	conformance.Run(t, func(conformance.TB) *conformance.Store {
-		s := membroker.NewStore()
-		return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
-	})
-}
-
 func TestSuite_AnOddButLegalBackendConforms(t *testing.T) {
 	conformance.Run(t, memory(odd))
 }

@@ -67,6 +67,9 @@ func refused(err error) bool {
 		return false
 	}
 	text := reply.Error()
+	if strings.Contains(text, "NOPERM") && strings.Contains(text, "@user_script") {
+		return false // the script may have written before the command that the user may not send
+	}
 	for _, code := range notApplied {
 		// Before version 7, the error of a command inside a script is at the end of
 		// the script's own error: "ERR Error running script …: -OOM command …".

@@ -11,11 +11,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for n := 1; n <= 3; n++ {
+	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("over %d shards", n), func(t *testing.T) {
 			t.Parallel()
 			var groups []string // all of them over three
-			if n < 3 {
+			if n == 1 {
 				groups = []string{"Claim", "Enqueue", "Settle", "Operate", "Find", "Count"}
 			}
 			conformance.Run(t, memory(n), groups...)

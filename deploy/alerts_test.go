@@ -19,10 +19,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 const (
 	rulesFile    = "prometheus/jobs.rules.yml"
-	rulesTest    = "prometheus/jobs.rules_test.yml"
 	scrapeConfig = "prometheus/prometheus.yml"
 	runbooks     = "../docs/runbooks.md"
 )
+
+// rulesTests are the tests of the rules. Only the alerts that look at days are in the second.
+var rulesTests = []string{"prometheus/jobs.rules_test.yml", "prometheus/jobs.rules_days_test.yml"}
 
 // alert is an alerting rule, or, with Record, a recording rule.
 type alert struct {
@@ -92,12 +94,12 @@ func TestDeploy_PrometheusTakesItsFiles(t *testing.T) {
 
 func TestDeploy_AlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 	t.Parallel()
-	tool(t, "promtool", "test", "rules", rulesTest)
+	tool(t, "promtool", append([]string{"test", "rules"}, rulesTests...)...)
 }
 
 func TestDeploy_EachAlertIsTestedBothWays(t *testing.T) {
 	t.Parallel()
-	var file struct {
+	type tests struct {
 		RuleFiles          []string `yaml:"rule_files"`
 		EvaluationInterval string   `yaml:"evaluation_interval"`
 		Tests              []struct {
@@ -114,20 +116,23 @@ func TestDeploy_EachAlertIsTestedBothWays(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	decode(t, rulesTest, &file)
 	fires, rests := map[string]bool{}, map[string]bool{}
-	for _, test := range file.Tests {
-		for _, a := range test.Alerts {
-			if len(a.Expected) > 0 {
-				fires[a.Alertname] = true
-			} else {
-				rests[a.Alertname] = true
+	for _, name := range rulesTests {
+		var file tests
+		decode(t, name, &file)
+		for _, test := range file.Tests {
+			for _, a := range test.Alerts {
+				if len(a.Expected) > 0 {
+					fires[a.Alertname] = true
+				} else {
+					rests[a.Alertname] = true
+				}
 			}
 		}
 	}
 	for _, a := range alerts(t) {
 		if !fires[a.Alert] || !rests[a.Alert] {
-			t.Errorf("%s has in %s a test in which it fires: %v, and one in which it does not: %v", a.Alert, rulesTest, fires[a.Alert],
+			t.Errorf("%s has in %q a test in which it fires: %v, and one in which it does not: %v", a.Alert, rulesTests, fires[a.Alert],
 				rests[a.Alert])
 		}
 	}

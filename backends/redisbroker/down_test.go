@@ -161,7 +161,7 @@ func TestDown_ErrorsAreToldApart(t *testing.T) {
 		{reply("NOREPLICAS Not enough good replicas to write."), true},
 		{reply("NOPERM this user has no permissions to run the 'evalsha' command"), true},
 		{reply("NOPERM ACL failure in script: User jobs has no permissions to run the 'zadd' command script: 3f, on @user_script:12."), false},
-		{reply("ERR Error running script (call to f_3f): @user_script:12: @user_script: 12: -NOPERM this user has no permissions"), false},
+		{reply("ERR The user executing the script can't run this command or subcommand script: 3f, on @user_script:1."), false},
 		{reply("ERR max number of clients reached"), true},
 		{reply("ERR Error running script (call to f_3f): @user_script:12: attempt to index nil"), false},
 		{reply("WRONGTYPE Operation against a key holding the wrong kind of value script: 3f, on @user_script:40."), false},

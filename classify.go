@@ -7,7 +7,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
@@ -344,14 +343,8 @@ func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) b
 
 // clip shortens a code or a class to the maximum length of a name, but not in the middle of a character.
 func clip(s string) string {
-	if len(s) <= broker.MaxNameLen {
-		return s
+	if len(s) > broker.MaxNameLen {
+		return strings.ToValidUTF8(s[:broker.MaxNameLen], "")
 	}
-	end := broker.MaxNameLen
-	for range utf8.UTFMax - 1 {
-		if !utf8.RuneStart(s[end]) {
-			end--
-		}
-	}
-	return s[:end]
+	return s
 }

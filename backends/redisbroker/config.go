@@ -59,11 +59,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Prefix == "" {
 		c.Prefix = defaultPrefix
 	}
-	if err := broker.CheckName("prefix", c.Prefix); err != nil {
-		return c, err
-	}
 	if len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}") {
 		return c, broker.Invalid("prefix", "%.40q has a brace or over %d bytes; braces route keys in Redis Cluster", c.Prefix, maxPrefix)
+	}
+	if err := broker.CheckName("prefix", c.Prefix); err != nil {
+		return c, err
 	}
 	if c.Buckets == 0 {
 		c.Buckets = defaultBuckets

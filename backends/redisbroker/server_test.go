@@ -84,7 +84,8 @@ func TestServer_NewRefusesAClientItCannotCopy(t *testing.T) {
 
 func TestServer_NewRefusesAConfigOutsideItsLimits(t *testing.T) {
 	t.Parallel()
-	for _, config := range []Config{{Prefix: "a{b}"}, {Prefix: "a\nb"}, {Prefix: strings.Repeat("x", maxPrefix+1)}, {Buckets: -1}, {Buckets: maxBuckets + 1}} {
+	for _, config := range []Config{{Prefix: "a{b}"}, {Prefix: "a\nb"}, {Prefix: strings.Repeat("x", maxPrefix+1)}, {Buckets: -1},
+		{Buckets: maxBuckets + 1}} {
 		if _, err := New(t.Context(), client(t), config); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("New with %+v: got %v, want ErrInvalid", config, err)
 		}

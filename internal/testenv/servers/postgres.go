@@ -31,8 +31,8 @@ func startPostgres(ctx context.Context, settings ...string) (*Process, string, e
 		return nil, "", err
 	}
 	postgres := filepath.Join(filepath.Dir(initdb), "postgres")
-	// Passwords keep other users of the machine out. With md5 a connection takes
-	// 5 ms less of processor time than with SCRAM, and tests make thousands.
+	// Passwords keep other users of the machine out. SCRAM would hash
+	// thousands of times for each of the many connections that tests make.
 	password := rand.Text()
 	args := func(p *Process, port string) ([]string, error) {
 		data, secret := filepath.Join(p.Dir, "data"), filepath.Join(p.Dir, "secret")

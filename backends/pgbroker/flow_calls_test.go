@@ -2,6 +2,7 @@ package pgbroker_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -70,4 +71,45 @@ func TestFlow_ALimitThatComesLaterIsOpenedByJobsLeasedBefore(t *testing.T) {
 			f.wants("the job that was leased before has ended", f.claim(1, 0), "a1")
 		})
 	}
+}
+
+// Programs may set their policy each time they start: that costs nothing for each key that is kept back.
+func TestFlow_SettingWhatIsSetHasNoKeyLookedAt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	daily := broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: 24 * time.Hour}}
+	f.policy(daily)
+	for _, same := range []broker.PolicyRequest{daily, {Paused: new(true)}, {Paused: new(false)}} {
+		before := f.ask("select changed from jobs.queue")
+		f.policy(same)
+		if after := f.ask("select changed from jobs.queue"); after != before {
+			t.Errorf("%+v has claims look at all keys again", same)
+		}
+	}
+	before := f.ask("select changed from jobs.queue")
+	f.policy(broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
+	if f.ask("select changed from jobs.queue") == before {
+		t.Error("another rate does not have claims look at keys again")
+	}
+}
+
+// A key that its rate keeps back is not looked at for each of its new jobs.
+func TestFlow_JobsOfAKeyThatItsRateKeepsBackDoNotHaveItLookedAt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.policy(broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: 24 * time.Hour}})
+	f.store(f, series("a", 2, ofKey("a"))...)
+	f.wants("its rate allows one", f.claim(5, 0), "a0000000")
+	const version = "select xmin::text::bigint from jobs.key"
+	before := f.ask(version)
+	f.store(f, aJob("later", ofKey("a")))
+	f.wants("its rate keeps it back", f.claim(5, 0))
+	if n := f.ask("select count(*) from jobs.call"); n != 0 {
+		t.Errorf("%d calls of the key are left, want none", n)
+	}
+	if f.ask(version) != before {
+		t.Error("the claim has looked at the key and written it again")
+	}
+	f.policy(broker.PolicyRequest{Key: "a", Rate: &broker.Rate{Jobs: 1000, Per: time.Second}})
+	f.wants("its own rate allows it", f.claim(5, 0), "a0000001")
 }

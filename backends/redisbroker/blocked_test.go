@@ -45,6 +45,28 @@ func TestWakeTokens_AKeyThatIsLeftToItsRate(t *testing.T) {
 	}
 }
 
+// Programs may set their policy each time they start: that costs nothing for each blocked key.
+func TestPolicy_SettingWhatIsSetHasNoKeyLookedAt(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	daily := broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: 24 * time.Hour}}
+	rules(t, b, daily)
+	enqueue(t, b, keyed("1", "tenant"), keyed("2", "tenant"))
+	claimAt(t, b, at(0), "w", 5, "q")
+	for _, same := range []broker.PolicyRequest{daily, {MaxDepth: new(int64(1000))}, {Paused: new(true)}, {Paused: new(false)}} {
+		rules(t, b, same)
+		if n := c.ZCard(t.Context(), b.queue("q").key("kd")).Val(); n != 0 {
+			t.Errorf("after %+v, claims are to look at %d keys again, want none", same, n)
+		}
+	}
+	rules(t, b, broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
+	if n := c.ZCard(t.Context(), b.queue("q").key("kd")).Val(); n != 1 {
+		t.Errorf("after another rate, claims are to look at %d keys again, want 1", n)
+	}
+}
+
 // A key may be blocked between two changes of the policy, and the keys of the first change may go before claims look at them.
 func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
 	t.Parallel()
@@ -55,7 +77,7 @@ func TestPolicy_AKeyBlockedBetweenTwoChangesIsLookedAt(t *testing.T) {
 	(&life{t: t, b: b, queue: "q"}).settle(at(0), "w", claimAt(t, b, at(0), "w", 5, "q").Jobs,
 		broker.Die(broker.ReasonRetries, broker.Failure{Message: "no"}), broker.Die(broker.ReasonRetries, broker.Failure{Message: "no"}))
 	enqueue(t, b, keyed("3", "gone"))
-	rules(t, b, broker.PolicyRequest{MaxDepth: new(int64(1000))})
+	rules(t, b, broker.PolicyRequest{KeyMaxDepth: new(int64(1000))})
 	enqueue(t, b, keyed("4", "tenant"))
 	rules(t, b, broker.PolicyRequest{Ordered: new(broker.OrderSkip)})
 	r, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Now: at(0),

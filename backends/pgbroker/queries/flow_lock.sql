@@ -12,7 +12,7 @@
 -- Called by: (*Broker).Claim
 with share as materialized (
   select q.id as queue, w.num as worker, q.priority_round, q.changed, q.opens % 2 as opens,
-         {{allowed}} as most
+         coalesce((q.policy->>'key_rate_per')::bigint, 0) as per, {{allowed}} as most
   from jobs.queue q
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
   where q.name = @queue and q.layout <= 1 and not q.paused
@@ -31,7 +31,11 @@ with share as materialized (
 ), known as materialized (
   select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
 ), had as materialized (
-  select name, ctid as place from jobs.key where queue = (select queue from share) and name = any (array(select name from known))
+  -- Their rate keeps those back that are held: they are looked at again at its time, so what calls them before is dropped.
+  select name, ctid as place, coalesce(blocked >= (select changed from share)
+           and until - coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
+             between 1 and (select per from share), false) as held
+  from jobs.key where queue = (select queue from share) and name = any (array(select name from known))
   for no key update skip locked
 ), fresh as materialized (
   -- In the order of their rows in call, and no more keys than may get a turn.
@@ -66,11 +70,11 @@ with share as materialized (
     - (select count(*) from turn_2) - (select count(*) from turn_3), 0) end from room)
   for no key update skip locked
 ), looked as materialized (
-  select name, place from had union all select name, place from made
+  select name, place, held from had union all select name, place, false from made
 ), heard as (
   delete from jobs.call where n = any (array(select c.n from calls c join looked l on l.name = c.key)) and queue = (select queue from share)
 ), locked as materialized (
-  select place from looked union select place from turn_1 union select place from turn_2 union select place from turn_3
+  select place from looked where not held union select place from turn_1 union select place from turn_2 union select place from turn_3
   union select place from turn_4
 )
 select (select count(*) from turn_1) + (select count(*) from turn_2) + (select count(*) from turn_3) + (select count(*) from turn_4),

@@ -12,7 +12,8 @@ with place as (
 ), kept as (
   insert into jobs.key as k (queue, name, policy)
   select id, @key, (select jsonb_object_agg(key, value) from jsonb_each(@changes::jsonb) where value <> '0') from place
-  on conflict (name, queue) do update set policy = (
+  -- As if the key had been kept back under an older policy of the queue.
+  on conflict (name, queue) do update set blocked = case when k.blocked is not null then -1 end, policy = (
     select jsonb_object_agg(key, value) from jsonb_each(coalesce(k.policy, '{}') || @changes::jsonb) where value <> '0')
   returning policy
 ), called as (

@@ -1,10 +1,12 @@
--- policy_set.sql: change rules of a queue's policy, and register the queue.
+-- policy_set.sql: change rules of a queue's policy, and register the queue. If no rule changes, but for a pause, claims need not look
+-- at keys again.
 -- Params: @queue, @changes JSON of rules and their numbers, @channel, @payload
 -- Returns: at most one row, none when the layout is newer: layout, policy, nothing
 -- Called by: (*Broker).Policy
 with place as (
   insert into jobs.queue as q (name, policy) values (@queue, @changes::jsonb)
-  on conflict (name) do update set policy = q.policy || @changes::jsonb, leaving = false, changed = q.changed + 1,
+  on conflict (name) do update set policy = q.policy || @changes::jsonb, leaving = false,
+    changed = q.changed + case when (q.policy || @changes::jsonb) - 'paused' <> q.policy - 'paused' then 1 else 0 end,
     orders = q.orders + case when q.ordered = 0 and (@changes::jsonb->>'ordered')::bigint > 0 then 1 else 0 end
   where q.layout <= 1
   returning id, layout, policy, flow, rate

@@ -50,12 +50,14 @@ local function recheck()
   end
 end
 
--- digested writes the rules in the form that other scripts read, and then reads them as q.rules.
+-- digested writes the rules in the form that other scripts read, and then reads them as q.rules. It returns whether a
+-- rule about keys or limits has changed.
 local function digested()
   local flow = digest(q)
   write_digest(q, flow)
   q.rules = nil
   read_limits(q, flow)
+  return flow ~= (m.flow or false)
 end
 
 -- Begin with a removal, so that operators can pause, resume and set limits in a full store.
@@ -66,10 +68,9 @@ if changes and key ~= '' then
 elseif changes then
   redis.call('HSET', q.record, unpack(ARGV, behind))
   local before = q.rules and q.rules.ordered
-  digested()
+  if digested() then recheck() end
   if before ~= SKIP and q.rules and q.rules.ordered == SKIP then redis.call('HINCRBY', q.record, 'skips', 1) end
   if not q.rules or q.rules.ordered == 0 then redis.call('UNLINK', q.key_heads) end
-  recheck()
 end
 -- Remove the counts of a removed rate, so that a rate that is set later starts from zero.
 local r = q.rules

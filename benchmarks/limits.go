@@ -54,5 +54,9 @@ func fair(r *run) metrics {
 func blocked(r *run) metrics {
 	r.fill(task{Keys: r.jobs / 2}, r.jobs)
 	r.play(task{Role: "work", Jobs: r.jobs / 2, Beside: true})
+	// Once, a worker reads what enqueues have reported of keys that are at their limits meanwhile.
+	first := r.spawn(task{Role: "work", Early: true, Span: r.span(15 * time.Second)})
+	r.check(first.tell("begin"))
+	r.result(first)
 	return idle(r)
 }

@@ -125,6 +125,14 @@ var flowMutants = []mutant{
 	{"each handle has a rate of its own", "Limit/RateBounds Key/RateBounds", always(func(p *patched) {
 		p.rates(func(r *broker.Rate) { r.Jobs *= 2 })
 	})},
+	{"claims go by the latest time of all claims", "Limit/RatesFollowTheClockBack", sharing(func(p *patched, m *sync.Map) {
+		change(&p.claim, func(r *broker.ClaimRequest) {
+			if last, ok := m.Load("last"); ok && last.(time.Time).After(r.Now) {
+				r.Now = last.(time.Time)
+			}
+			m.Store("last", r.Now)
+		}, nil)
+	})},
 	{"a rate forgets what was released", "Limit/RateCountsEachLease", always(func(p *patched) {
 		p.outcomes(func(_ string, s *broker.Settlement) {
 			if s.Outcome.Kind() == broker.OutcomeRelease {

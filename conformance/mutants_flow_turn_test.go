@@ -95,7 +95,7 @@ var turnMutants = []mutant{
 	{"keys have no priorities", "Turn/PriorityGoesBeforeTurns", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { j.Body.Priority = broker.PriorityNormal })
 	})},
-	{"keys have no rounds", "Turn/RoundsReachEachPriorityOfKeys", always(func(p *patched) {
+	{"keys have no rounds", "Turn/RoundsReachEachPriorityOfKeys Turn/RoundsGoByTheJobsThatTheirQueueGives", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) { r.PriorityRound = nil })
 	})},
 	{"released jobs of a key are its last", "Turn/ReleasedAreFirstOfTheirKey", always(func(p *patched) {

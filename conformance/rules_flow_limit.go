@@ -115,6 +115,23 @@ var limitRules = []Rule{
 				}
 			}
 		}},
+	{"Limit/RatesFollowTheClockBack", "§32",
+		"If the clock is set back, a rate keeps jobs back for at most its Per from then on, once Prune has looked.", flow, func(c *check) {
+			start, rate := c.now, &broker.Rate{Jobs: 1, Per: 10 * time.Second}
+			for i, limit := range []broker.PolicyRequest{{Rate: rate}, {KeyRate: rate}} {
+				c.q, c.now = fmt.Sprint("q", i), start.Add(365*24*time.Hour)
+				c.policy(limit)
+				w := c.worker(fmt.Sprint("ahead", i))
+				c.addTo("k", "a", "b")
+				w.one("a")
+				w.rest()
+				c.now = start
+				v := c.worker(fmt.Sprint("back", i))
+				c.prune()
+				c.pass(rate.Per)
+				v.one("b")
+			}
+		}},
 	{"Limit/RateCountsEachLease", "§32",
 		"A lease counts once, even if its answer was lost; a job that is released and claimed again counts again, and a reclaim counts nothing.",
 		flow, func(c *check) {

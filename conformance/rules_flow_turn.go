@@ -207,6 +207,45 @@ var turnRules = []Rule{
 			w.take("x")
 			w.rest()
 		}},
+	{"Turn/RoundsGoByTheJobsThatTheirQueueGives", "§16",
+		"A round counts the jobs of its queue, whatever other queues give to the same claims. If a key at its limit cannot use a turn, the " +
+			"claim gives another job, or says More.", flow.and(priority), func(c *check) {
+			of := func(id, key string, p broker.Priority) broker.NewJob {
+				j := c.keyedJob(id, key)
+				j.Body.Priority = p
+				return j
+			}
+			c.policy(broker.PolicyRequest{PriorityRound: new(int64(4))})
+			w := c.worker("w", "other", c.q)
+			for i := range 32 {
+				beside := c.keyedJob(fmt.Sprint(i), "a")
+				beside.Queue = "other"
+				c.accept(of(fmt.Sprint("urgent", i), "a", broker.PriorityUrgent), of(fmt.Sprint("bulk", i), "a", broker.PriorityBulk), beside)
+			}
+			without := 0
+			for i := range 32 { // the other queue gives a job to every fourth claim, which moves on after eight claims
+				req := w.request(2)
+				req.Queues[0].Max, req.Queues[1].Max = 0, 1
+				if i%4 == i/8 {
+					req.Queues[0].Max = 1
+				}
+				got, err := c.b.Claim(c.ctx, req)
+				c.ok("Claim", err)
+				for _, j := range got.Jobs {
+					if without++; j.Queue == "other" {
+						without--
+					} else if j.Priority == broker.PriorityBulk {
+						without = 0
+					}
+				}
+				c.that(without < 4, "jobs in a row without one of the lowest priority\ngot  %d\nwant less than a round of 4", without)
+			}
+			c.q = "short"
+			c.policy(broker.PolicyRequest{PriorityRound: new(int64(4)), KeyMaxActive: new(int64(1))})
+			c.accept(of("a", "k", broker.PriorityUrgent), of("b", "k", broker.PriorityNormal))
+			c.add("c", "d", "e")
+			c.same("jobs claimed", len(c.worker("v").claim(3)), 3)
+		}},
 	{"Turn/ReleasedAreFirstOfTheirKey", "§34", "A released job is the first of its key, and of no other.", flow, func(c *check) {
 		c.addTo("a", "a1", "a2", "a3")
 		c.addTo("b", "b1", "b2", "b3")

@@ -79,6 +79,21 @@ func (q *queue) promote(now time.Time) {
 	for t, ok := q.late.Min(); ok && t.at <= now.UnixMicro(); t, ok = q.late.Min() {
 		q.place(t.lane)
 	}
+	if now.Before(q.looked) { // the clock was set back, so the rates may allow starts earlier than they did
+		for _, l := range q.blocked() {
+			q.place(l)
+		}
+	}
+	q.looked = now
+}
+
+// blocked returns the lanes whose rate allows no start now.
+func (q *queue) blocked() (lanes []*lane) {
+	q.late.Ascend(func(t turn) bool {
+		lanes = append(lanes, t.lane)
+		return true
+	})
+	return lanes
 }
 
 // free returns how many starts a rate allows now or, if none, when it allows the next one. It

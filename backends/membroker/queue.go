@@ -39,7 +39,8 @@ type queue struct {
 	lanes   lanes // by key
 	keyless *lane // of the jobs without a key
 	rings   [broker.Priorities]ring
-	late    turns // lanes whose rate allows no start before a time
+	late    turns     // lanes whose rate allows no start before a time
+	looked  time.Time // when a claim last looked at late
 
 	starts, retries   broker.Bucket // for the policy's rates
 	opens, retryOpens time.Time     // when the rates allow the next start, as of the last claim; zero: at once

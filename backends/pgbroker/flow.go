@@ -37,6 +37,7 @@ type flowShare struct {
 	taken, allowed int
 	keyless, keyed bool // jobs without a key are pending; jobs with a key are
 	plain          bool // the queue has no jobs with a key
+	inRounds       bool // the queue has a priority round
 	over           bool // some jobs were locked but not leased
 	left           bool // more keys may have jobs to lease
 
@@ -72,6 +73,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	take := c.b.step("flow_take", read, args...)
 	if turns := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); turns != nil {
 		flow |= flowRounds
+		s.inRounds = true
 		take = c.b.step("flow_rounds", read, append(args, turns[0])...)
 	} else if flow&flowKeys == 0 {
 		s.plain = true
@@ -218,6 +220,7 @@ func (c *claiming) flowed() {
 		case s.taken == allowed || c.size >= c.room:
 			c.more = true
 		case !s.left:
+			c.more = c.more || s.inRounds && s.taken > 0 // jobs of a key that reached its limit may have had the turns of others
 		default: // the shares after it gave nothing
 			others := s.taken == 0 && s.turns == 0 && s.calls == s.passed
 			switch {

@@ -5,8 +5,8 @@
 with {{flow_keys}}, ranked as materialized (
   select l.*, row_number() over (partition by l.priority order by l.tag, l.name is null, l.seq) as r from in_order l
 ), round as materialized (
-  select s.most, @turn::bigint + taken.jobs as turn, coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
-  from share s cross join taken
+  select s.most, @turn::bigint as turn, coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
+  from share s
 ), reserved as materialized (
   -- One job of each lower priority for each turn that belongs to that priority.
   select l.place, f.first + o.round * (l.r - 1) as turn

@@ -1,12 +1,13 @@
 -- prune_rest.sql: remove other rows of a queue that have lapsed: remembered IDs, unique windows, workers that ended a day ago,
--- keys whose rate has saved up a full burst.
+-- keys whose rate has saved up a full burst. Let claims look again at keys that are kept back for longer than their rate says, since the
+-- clock was set back.
 -- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id from jobs.queue where name = @queue and layout <= 1
+  select id, policy, paused from jobs.queue where name = @queue and layout <= 1
 ), ids as (
   delete from jobs.remembered where ctid = any (array(
     select ctid from jobs.remembered where queue = (select id from place) and until <= (select now from clock)
@@ -31,6 +32,22 @@ with clock as materialized (
       and pass is null and policy is null
     order by until limit @limit for update skip locked))
   returning 1
+), late as materialized (
+  select k.queue, k.name
+  from clock cross join place q
+  cross join lateral (
+    select * from jobs.key where queue = q.id and blocked is not null and until is not null and until > clock.now
+    order by until desc limit @limit) k
+  cross join lateral (select coalesce((k.policy->>'rate')::bigint, 0) > 0 as own offset 0) r
+  cross join lateral (
+    select k.at, k.used, coalesce((p.policy->>(p.prefix || 'rate'))::bigint, 0) as jobs,
+           coalesce((p.policy->>(p.prefix || 'rate_per'))::bigint, 0) as per,
+           coalesce((p.policy->>(p.prefix || 'rate_burst'))::bigint, 0) as burst, clock.now
+    from (select case when r.own then k.policy else q.policy end as policy, case when r.own then '' else 'key_' end as prefix) p) b
+  cross join lateral ({{bucket}}) f
+  where not q.paused and (f.free > 0 or f.next < k.until)
+), called as (
+  insert into jobs.call (queue, key) select queue, name from late
 ), verdicts as (
   delete from jobs.settled where worker = any (array(select num from workers))
 )

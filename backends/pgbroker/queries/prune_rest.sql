@@ -33,10 +33,10 @@ with clock as materialized (
     order by until limit @limit for update skip locked))
   returning 1
 ), late as materialized (
-  select k.queue, k.name
+  select k.place
   from clock cross join place q
   cross join lateral (
-    select * from jobs.key where queue = q.id and blocked is not null and until is not null and until > clock.now
+    select *, ctid as place from jobs.key where queue = q.id and blocked is not null and until is not null and until > clock.now
     order by until desc limit @limit) k
   cross join lateral (select coalesce((k.policy->>'rate')::bigint, 0) > 0 as own offset 0) r
   cross join lateral (
@@ -45,9 +45,12 @@ with clock as materialized (
            coalesce((p.policy->>(p.prefix || 'rate_burst'))::bigint, 0) as burst, clock.now
     from (select case when r.own then k.policy else q.policy end as policy, case when r.own then '' else 'key_' end as prefix) p) b
   cross join lateral ({{bucket}}) f
-  where not q.paused and (f.free > 0 or f.next < k.until)
-), called as (
-  insert into jobs.call (queue, key) select queue, name from late
+  where not q.paused and k.blocked >= 0 and (f.free > 0 or f.next < k.until)
+), unlocked as materialized (
+  select ctid as place from jobs.key where ctid = any (array(select place from late)) and blocked is not null for no key update skip locked
+), old as (
+  -- As if they had been kept back under an older policy of the queue.
+  update jobs.key set blocked = -1 where ctid = any (array(select place from unlocked))
 ), verdicts as (
   delete from jobs.settled where worker = any (array(select num from workers))
 )

@@ -235,7 +235,7 @@ func (a *app) eachSchedule(verb, short, long string, do func(*schedule.Schedules
 		Use:   verb + " SCHEDULE…",
 		Short: short,
 		Long:  long,
-		Args:  someSchedules(verb),
+		Args:  atLeast(1, "give the IDs of the schedules to "+verb),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.schedules(cmd.Context())
 			if err != nil {
@@ -250,22 +250,13 @@ func (a *app) eachSchedule(verb, short, long string, do func(*schedule.Schedules
 	}
 }
 
-func someSchedules(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return &usageError{fmt.Sprintf("give the IDs of the schedules to %s", verb)}
-		}
-		return nil
-	}
-}
-
 func (a *app) scheduleDelete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete SCHEDULE…",
 		Short: "Delete schedules with their counts",
 		Long: `Delete schedules with their counts. Jobs that they enqueued stay. If a program
 still defines a schedule, it comes back when the program starts: pause it instead.`,
-		Args: someSchedules("delete"),
+		Args: atLeast(1, "give the IDs of the schedules to delete"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.schedules(cmd.Context())
 			if err != nil {

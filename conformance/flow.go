@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // The steps of the rules about limits, keys and order.
@@ -116,4 +117,33 @@ func (w *worker) oneByOne(n int) (jobs []broker.Job) {
 		jobs = append(jobs, got...)
 	}
 	return jobs
+}
+
+// countsLeases adds six jobs of which two may be active, and requires that what becomes of
+// their leases neither leaks room nor makes any. In the end no job is active.
+func (c *check) countsLeases(add func(ids ...string)) {
+	c.tb.Helper()
+	ids := numbered("j", 6)
+	add(ids...)
+	lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
+	v := c.workerOn(lossy, "v")
+	_, err := lossy.Claim(c.ctx, v.request(1))
+	c.is("Claim", err, faulty.ErrReplyLost)
+	w, r := c.worker("w"), c.worker("r")
+	c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
+	w.rest()
+	c.decide(broker.OpCancel, ids[1]) // it stays active until its worker settles it
+	w.rest()
+	c.runOut(r)
+	r.rest()
+	taken := r.reclaim(5)
+	c.same("reclaimed", sorted(idsOf(taken)), ids[:2])
+	r.rest()
+	c.active(2)
+	w.lost(refs(taken)...)
+	r.rest()
+	r.settle(broker.Release(), refs(taken)...) // the job with the cancel request is cancelled
+	c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
+	r.rest()
+	c.same("released", len(r.retire().Released), 2)
 }

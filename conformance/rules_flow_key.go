@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // Rules about the limits and the policies of keys.
@@ -38,28 +37,7 @@ var keyRules = []Rule{
 		"The active jobs of a key are counted from leases: lost answers, workers that ran out, reclaims, retires and cancels neither leak " +
 			"a slot nor add one.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(2))})
-			ids := numbered("j", 6)
-			c.addTo("k", ids...)
-			lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
-			v := c.workerOn(lossy, "v")
-			_, err := lossy.Claim(c.ctx, v.request(1))
-			c.is("Claim", err, faulty.ErrReplyLost)
-			w, r := c.worker("w"), c.worker("r")
-			c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
-			w.rest()
-			c.decide(broker.OpCancel, ids[1])
-			w.rest()
-			c.runOut(r)
-			r.rest()
-			taken := r.reclaim(5)
-			c.same("reclaimed", sorted(idsOf(taken)), ids[:2])
-			r.rest()
-			w.lost(refs(taken)...)
-			r.rest()
-			r.settle(broker.Release(), refs(taken)...)
-			c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
-			r.rest()
-			c.same("released", len(r.retire().Released), 2)
+			c.countsLeases(func(ids ...string) { c.addTo("k", ids...) })
 			u := c.worker("u")
 			for i := range 3 {
 				held := u.claim(5)

@@ -99,7 +99,7 @@ func (x *runner) countMissing(ctx context.Context, definitions []Definition) (mi
 		for _, d := range some {
 			q.IDs = append(q.IDs, d.ID)
 		}
-		page, err := x.find(ctx, q)
+		page, err := x.broker.Find(ctx, q)
 		if err != nil {
 			return 0, err
 		}

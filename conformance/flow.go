@@ -53,7 +53,7 @@ func (w *worker) rest() (got broker.Claimed) {
 
 // until claims at each NextDue, as a server does, until it gets these jobs. It must get them exactly at
 // the time at.
-func (w *worker) until(at time.Time, ids ...string) []broker.Job {
+func (w *worker) until(at time.Time, ids ...string) {
 	w.c.tb.Helper()
 	c := w.c
 	for asked := 0; c.now.Before(at); asked++ {
@@ -63,7 +63,7 @@ func (w *worker) until(at time.Time, ids ...string) []broker.Job {
 			c.now, got.NextDue, at)
 		c.now = got.NextDue
 	}
-	return w.take(ids...)
+	w.take(ids...)
 }
 
 // key returns the description of one key.

@@ -120,22 +120,6 @@ const (
 	readers  = 16 // how many states are read at the same time
 )
 
-// pages calls f with the pages of a query's answer.
-func (s *Schedules) pages(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
-	for {
-		page, err := s.broker.Find(ctx, q)
-		if err != nil {
-			return err
-		}
-		if err := f(page.Jobs); err != nil {
-			return err
-		}
-		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
-}
-
 // info describes a schedule by its job and its state.
 func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (Info, error) {
 	info := Info{ID: job.ID, Now: now, Status: StatusUnreadable, State: job.State}

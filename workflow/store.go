@@ -91,19 +91,8 @@ func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
 
 // each calls f with each page of the jobs in the reserved queue that q selects.
 func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
-	q.Queue = Queue
-	for {
-		page, err := s.find(ctx, q)
-		if err == nil {
-			err = f(page.Jobs)
-		}
-		if err != nil {
-			return err
-		}
-		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
+	q.Queue, q.Suppressed = Queue, true
+	return reserved.Each(ctx, s.Broker, q, f)
 }
 
 // operate carries out an operation on jobs, in as few calls as possible, and

@@ -39,6 +39,22 @@ func Put(ctx context.Context, b broker.Broker, queue string, job broker.NewJob) 
 	return err
 }
 
+// Each calls f with each page of the jobs that q selects.
+func Each(ctx context.Context, b broker.Broker, q broker.Query, f func([]broker.Job) error) error {
+	for {
+		page, err := b.Find(ctx, q)
+		if err == nil {
+			err = f(page.Jobs)
+		}
+		if err != nil {
+			return err
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
 // Encode returns a definition or a state as JSON.
 func Encode(v any) []byte {
 	text, err := json.Marshal(v)

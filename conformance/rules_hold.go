@@ -140,13 +140,11 @@ var holdRules = []Rule{
 			held := *c.must("a", broker.StateWaiting)
 			for _, epoch := range []int64{before.Epoch, held.Epoch, broker.AnyEpoch} {
 				op := broker.Operation{Now: c.now, Kind: broker.OpHold, Holder: holder, Refs: []broker.Ref{{Queue: c.q, ID: "a", Epoch: epoch}}}
-				r, err := c.b.Operate(c.ctx, op)
-				c.ok("Operate", err)
+				r := c.operate(op)
 				c.ok("the repeated hold", r[0].Err)
 				c.same("state", r[0].State, broker.StateWaiting)
 				op.Holder = "another"
-				r, err = c.b.Operate(c.ctx, op)
-				c.ok("Operate", err)
+				r = c.operate(op)
 				c.is("a hold for another", r[0].Err, broker.ErrWrongState)
 				c.same("holder", r[0].Holder, holder)
 				c.same("the held job", *c.must("a", broker.StateWaiting), held)
@@ -204,8 +202,7 @@ var holdRules = []Rule{
 		c.hold("a")
 		held := c.must("a", broker.StateWaiting).Ref()
 		refused := func(kind broker.OperationKind, ref broker.Ref) {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Holder: holder, Refs: []broker.Ref{ref}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: kind, Holder: holder, Refs: []broker.Ref{ref}})
 			c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
 		}
 		refused(broker.OpUnhold, before)
@@ -258,8 +255,7 @@ var holdRules = []Rule{
 	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", moves, func(c *check) {
 		c.add("a")
 		c.hold("a")
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.ok("Operate", err)
+		r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 		c.is("removal of the queue", r[0].Err, broker.ErrWrongState)
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")

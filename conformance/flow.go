@@ -69,8 +69,7 @@ func (w *worker) until(at time.Time, ids ...string) {
 // key returns the description of one key.
 func (c *check) key(name string) broker.KeyInfo {
 	c.tb.Helper()
-	reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
-	c.ok("Keys", err)
+	reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
 	c.that(len(reply.Keys) == 1 && reply.Keys[0].Key == name, "Keys of %q\ngot  %+v\nwant that one", name, reply.Keys)
 	return reply.Keys[0]
 }
@@ -80,8 +79,7 @@ func (c *check) keyNames(limit int) (names []string) {
 	c.tb.Helper()
 	req := broker.KeysRequest{Now: c.now, Queue: c.q, Limit: limit}
 	for range 1000 {
-		reply, err := c.b.Keys(c.ctx, req)
-		c.ok("Keys", err)
+		reply := ask(c, "Keys", c.b.Keys, req)
 		c.that(len(reply.Keys) <= max(limit, 1), "keys on one page\ngot  %d\nwant at most %d", len(reply.Keys), limit)
 		for _, k := range reply.Keys {
 			names = append(names, k.Key)

@@ -245,8 +245,7 @@ var keyRules = []Rule{
 			w.rest()
 			c.addTo("free", "a")
 			c.add("b")
-			got, err := w.b.Claim(c.ctx, w.request(2))
-			c.ok("Claim", err)
+			got := ask(c, "Claim", w.b.Claim, w.request(2))
 			rest := w.claim(2 - len(got.Jobs))
 			c.same("claimed", sorted(append(idsOf(got.Jobs), idsOf(rest)...)), []string{"a", "b"})
 			w.rest()
@@ -299,8 +298,7 @@ var keyRules = []Rule{
 			want.Block, want.Until = broker.BlockRate, c.up(c.now.Add(time.Minute))
 			tells(want)
 			c.same("keys", c.keyNames(5), []string{"k", "other"}) // without a key whose only job has ended
-			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: "no such", Names: []string{"k"}})
-			c.ok("Keys", err)
+			reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: "no such", Names: []string{"k"}})
 			c.same("keys of a queue that does not exist", len(reply.Keys), 0)
 		}},
 	{"Key/AreListedByTheirBytes", "§33",
@@ -315,14 +313,11 @@ var keyRules = []Rule{
 			for _, limit := range []int{1, 4, 1000} {
 				c.same(fmt.Sprintf("keys in pages of %d", limit), c.keyNames(limit), sorted(names))
 			}
-			first, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Limit: 1})
-			c.ok("Keys", err)
-			rest, err := c.open().Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Cursor: first.Cursor})
-			c.ok("Keys", err)
+			first := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Limit: 1})
+			rest := ask(c, "Keys", c.open().Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Cursor: first.Cursor})
 			c.same("number of keys on a page of one and, of another handle, a page of the rest", len(first.Keys)+len(rest.Keys), len(names))
 			asked := append([]string{"unknown"}, names...)
-			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: asked})
-			c.ok("Keys", err)
+			reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Names: asked})
 			c.same("number of keys", len(reply.Keys), len(asked))
 			for i, k := range reply.Keys {
 				c.same("key", k.Key, asked[i])

@@ -57,8 +57,7 @@ var holdRules = []Rule{
 		seen := make(map[string]bool)
 		q := broker.Query{Now: c.now, Queue: c.q, State: broker.StateWaiting, Limit: 4, NoPayload: true}
 		for page := 0; page < 100; page++ {
-			got, err := c.b.Find(c.ctx, q)
-			c.ok("Find", err)
+			got := ask(c, "Find", c.b.Find, q)
 			for _, j := range got.Jobs {
 				seen[j.ID] = true
 			}
@@ -81,8 +80,7 @@ var holdRules = []Rule{
 				q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
 				taken := 0
 				for range 100 {
-					page, err := c.b.Find(c.ctx, q)
-					c.ok("Find", err)
+					page := ask(c, "Find", c.b.Find, q)
 					for _, j := range page.Jobs {
 						if c.operate(take, j.ID)[0].Err == nil {
 							taken++

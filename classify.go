@@ -194,13 +194,13 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 	case rulingCancel:
 		return broker.Cancel(f)
 	case rulingSkip:
-		return s.dead(r, job, broker.ReasonSkipRetry, f)
+		return s.dead(job, broker.ReasonSkipRetry, f)
 	case rulingSnooze:
 		return putoff.Outcome(err, delay, f.At)
 	case rulingUnknown:
 		return s.putOff(r, job, broker.ReasonUnknownType, f)
 	case rulingExpired:
-		return s.dead(r, job, broker.ReasonExpired, f)
+		return s.dead(job, broker.ReasonExpired, f)
 	case rulingRetryAfter:
 		return s.retry(r, job, f, delay, c.Attempts)
 	case rulingRelease:
@@ -213,7 +213,7 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 // has spent its retries.
 func (s *Server) retry(r *engine.Run, job *Job, f broker.Failure, delay time.Duration, attempts int) broker.Outcome {
 	if spent(job, attempts) {
-		return s.dead(r, job, broker.ReasonRetries, f)
+		return s.dead(job, broker.ReasonRetries, f)
 	}
 	s.logFailure(r, job, "jobs: a job failed and runs again", f, delay)
 	return broker.Retry(delay, f)
@@ -269,7 +269,7 @@ func spent(job *Job, attempts int) bool {
 	return j.Failures >= j.MaxRetries || attempts > 0 && j.Failures >= attempts-1
 }
 
-func (s *Server) dead(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
+func (s *Server) dead(job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
 	j := job.record
 	s.cfg.Logger.Warn("jobs: a job is dead", "reason", reason.String(), "queue", j.Queue, "id", j.ID, "type", j.Type,
 		"attempt", j.Failures, "class", f.Class, "error", logged(f.Message))
@@ -298,7 +298,7 @@ func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f bro
 		waited, limit = putOffSum(j.Snoozes, 2*putOffMax), math.MaxInt64
 	}
 	if limit < 0 || waited >= limit {
-		return s.dead(r, job, reason, f)
+		return s.dead(job, reason, f)
 	}
 	return s.setAside(r, job, reason, f, sleep.Jitter(putOffDelay(waited), 0.1))
 }
@@ -326,7 +326,7 @@ func (s *Server) unreadable(r *engine.Run, job *Job) broker.Outcome {
 	if errors.Is(err, broker.ErrNewerForm) {
 		return s.putOff(r, job, broker.ReasonUndecodable, f)
 	}
-	return s.dead(r, job, broker.ReasonUndecodable, f)
+	return s.dead(job, broker.ReasonUndecodable, f)
 }
 
 // failure returns the entry of the error history for err.

@@ -43,46 +43,36 @@ type tap struct {
 	limits  *broker.Limits
 }
 
-func (b *tap) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	if b.claim != nil {
-		return b.claim(ctx, req)
+// or returns the first of two methods that is not nil.
+func or[Request, Reply any](own, other func(context.Context, Request) (Reply, error)) func(context.Context, Request) (Reply, error) {
+	if own != nil {
+		return own
 	}
-	return b.Broker.Claim(ctx, req)
+	return other
+}
+
+func (b *tap) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	return or(b.claim, b.Broker.Claim)(ctx, req)
 }
 
 func (b *tap) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	if b.settle != nil {
-		return b.settle(ctx, req)
-	}
-	return b.Broker.Settle(ctx, req)
+	return or(b.settle, b.Broker.Settle)(ctx, req)
 }
 
 func (b *tap) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if b.renew != nil {
-		return b.renew(ctx, req)
-	}
-	return b.Broker.Renew(ctx, req)
+	return or(b.renew, b.Broker.Renew)(ctx, req)
 }
 
 func (b *tap) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	if b.reclaim != nil {
-		return b.reclaim(ctx, req)
-	}
-	return b.Broker.Reclaim(ctx, req)
+	return or(b.reclaim, b.Broker.Reclaim)(ctx, req)
 }
 
 func (b *tap) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	if b.retire != nil {
-		return b.retire(ctx, req)
-	}
-	return b.Broker.Retire(ctx, req)
+	return or(b.retire, b.Broker.Retire)(ctx, req)
 }
 
 func (b *tap) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	if b.find != nil {
-		return b.find(ctx, q)
-	}
-	return b.Broker.Find(ctx, q)
+	return or(b.find, b.Broker.Find)(ctx, q)
 }
 
 func (b *tap) Limits() broker.Limits {

@@ -71,20 +71,9 @@ func startHole(t *testing.T, to string) (through string, hole *atomic.Bool) {
 func TestClose_IsBoundedWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(*testing.T) string{
-		"redis":    func(t *testing.T) string { return testenv.RedisPlace(t) },
-		"postgres": func(t *testing.T) string { return testenv.PostgresPlace(t) },
-		"pgbouncer": func(t *testing.T) string {
-			direct := testenv.PostgresPlace(t)
-			if err := backends.Migrate(t.Context(), direct); err != nil {
-				t.Fatal(err)
-			}
-			u, err := url.Parse(direct)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pooled := testenv.WithParam(t, testenv.PgBouncer(t), "schema", u.Query().Get("schema"))
-			return testenv.WithParam(t, pooled, "poll_only", "true")
-		},
+		"redis":     func(t *testing.T) string { return testenv.RedisPlace(t) },
+		"postgres":  func(t *testing.T) string { return testenv.PostgresPlace(t) },
+		"pgbouncer": pgBouncerPlace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

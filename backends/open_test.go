@@ -43,24 +43,27 @@ func TestOpen_EveryKindOfURLOpensAStore(t *testing.T) {
 		"postgresql": func(t *testing.T) string {
 			return strings.Replace(testenv.PostgresPlace(t), "postgres://", "postgresql://", 1)
 		},
-		"pgbouncer": func(t *testing.T) string {
-			direct := testenv.PostgresPlace(t)
-			if err := backends.Migrate(t.Context(), direct); err != nil {
-				t.Fatal(err)
-			}
-			u, err := url.Parse(direct)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pooled := testenv.WithParam(t, testenv.PgBouncer(t), "schema", u.Query().Get("schema"))
-			return testenv.WithParam(t, pooled, "poll_only", "true")
-		},
+		"pgbouncer": pgBouncerPlace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			useAndClose(t, place(t))
 		})
 	}
+}
+
+// pgBouncerPlace returns the URL of a schema behind a PgBouncer.
+func pgBouncerPlace(t *testing.T) string {
+	direct := testenv.PostgresPlace(t)
+	if err := backends.Migrate(t.Context(), direct); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pooled := testenv.WithParam(t, testenv.PgBouncer(t), "schema", u.Query().Get("schema"))
+	return testenv.WithParam(t, pooled, "poll_only", "true")
 }
 
 // useAndClose takes a job through a store that is opened twice.

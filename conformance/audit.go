@@ -15,8 +15,7 @@ func (c *check) audit() {
 	if !c.audited {
 		return
 	}
-	queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-	c.ok("Queues", err)
+	queues := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 	for _, info := range queues.Queues {
 		c.auditQueue(info.Name)
 	}
@@ -36,8 +35,7 @@ func (c *check) examine() {
 	}
 	req := broker.ExamineRequest{Now: c.now, Limit: broker.MaxExamine}
 	for {
-		got, err := c.b.Examine(c.ctx, req)
-		c.ok("Examine", err)
+		got := ask(c, "Examine", c.b.Examine, req)
 		for _, f := range got.Findings {
 			c.that(f.Queue == "" || f.Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding",
 				f, f.Means)
@@ -112,8 +110,7 @@ func (c *check) counted(name string) broker.QueueInfo {
 		if c.now.IsZero() || !info.AsOf.Before(c.now) {
 			return info
 		}
-		_, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{name}, Max: broker.MaxBatch})
-		c.ok("Prune", err)
+		ask(c, "Prune", c.b.Prune, broker.PruneRequest{Now: c.now, Queues: []string{name}, Max: broker.MaxBatch})
 	}
 	c.failf("counts of %s\ngot  counts of an earlier time after 10 calls of Prune\nwant counts that catch up", name)
 	return broker.QueueInfo{}

@@ -154,6 +154,14 @@ func (c *check) ok(what string, err error) {
 	}
 }
 
+// ask makes a call, which must not fail, and returns the answer.
+func ask[Request, Answer any](c *check, what string, call func(context.Context, Request) (Answer, error), req Request) Answer {
+	c.tb.Helper()
+	answer, err := call(c.ctx, req)
+	c.ok(what, err)
+	return answer
+}
+
 // is requires errors.Is(err, target).
 func (c *check) is(what string, err, target error) {
 	c.tb.Helper()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // The steps of the rules about limits, keys and order.
@@ -52,7 +53,7 @@ func (w *worker) rest() (got broker.Claimed) {
 
 // until claims at each NextDue, as a server does, until it gets these jobs. It must get them exactly at
 // the time at.
-func (w *worker) until(at time.Time, ids ...string) []broker.Job {
+func (w *worker) until(at time.Time, ids ...string) {
 	w.c.tb.Helper()
 	c := w.c
 	for asked := 0; c.now.Before(at); asked++ {
@@ -62,14 +63,13 @@ func (w *worker) until(at time.Time, ids ...string) []broker.Job {
 			c.now, got.NextDue, at)
 		c.now = got.NextDue
 	}
-	return w.take(ids...)
+	w.take(ids...)
 }
 
 // key returns the description of one key.
 func (c *check) key(name string) broker.KeyInfo {
 	c.tb.Helper()
-	reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
-	c.ok("Keys", err)
+	reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
 	c.that(len(reply.Keys) == 1 && reply.Keys[0].Key == name, "Keys of %q\ngot  %+v\nwant that one", name, reply.Keys)
 	return reply.Keys[0]
 }
@@ -79,8 +79,7 @@ func (c *check) keyNames(limit int) (names []string) {
 	c.tb.Helper()
 	req := broker.KeysRequest{Now: c.now, Queue: c.q, Limit: limit}
 	for range 1000 {
-		reply, err := c.b.Keys(c.ctx, req)
-		c.ok("Keys", err)
+		reply := ask(c, "Keys", c.b.Keys, req)
 		c.that(len(reply.Keys) <= max(limit, 1), "keys on one page\ngot  %d\nwant at most %d", len(reply.Keys), limit)
 		for _, k := range reply.Keys {
 			names = append(names, k.Key)
@@ -116,4 +115,33 @@ func (w *worker) oneByOne(n int) (jobs []broker.Job) {
 		jobs = append(jobs, got...)
 	}
 	return jobs
+}
+
+// countsLeases adds six jobs of which two may be active, and requires that what becomes of
+// their leases neither leaks room nor makes any. In the end no job is active.
+func (c *check) countsLeases(add func(ids ...string)) {
+	c.tb.Helper()
+	ids := numbered("j", 6)
+	add(ids...)
+	lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
+	v := c.workerOn(lossy, "v")
+	_, err := lossy.Claim(c.ctx, v.request(1))
+	c.is("Claim", err, faulty.ErrReplyLost)
+	w, r := c.worker("w"), c.worker("r")
+	c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
+	w.rest()
+	c.decide(broker.OpCancel, ids[1]) // it stays active until its worker settles it
+	w.rest()
+	c.runOut(r)
+	r.rest()
+	taken := r.reclaim(5)
+	c.same("reclaimed", sorted(idsOf(taken)), ids[:2])
+	r.rest()
+	c.active(2)
+	w.lost(refs(taken)...)
+	r.rest()
+	r.settle(broker.Release(), refs(taken)...) // the job with the cancel request is cancelled
+	c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
+	r.rest()
+	c.same("released", len(r.retire().Released), 2)
 }

@@ -47,8 +47,7 @@ func (s *formState) finish(b broker.Broker) {
 	slices.SortFunc(all, func(a, b *made) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
 	unbounded, opened := int64(broker.NoLimit), ""
 	for _, m := range all[:min(len(all), probed)] {
-		page, err := b.Find(c.ctx, broker.Query{Now: c.now, Queue: m.queue, IDs: []string{m.id}})
-		c.ok("Find", err)
+		page := ask(c, "Find", b.Find, broker.Query{Now: c.now, Queue: m.queue, IDs: []string{m.id}})
 		state := broker.StateNone
 		if len(page.Jobs) > 0 {
 			state = page.Jobs[0].State
@@ -73,8 +72,7 @@ func (s *formState) finish(b broker.Broker) {
 			continue
 		}
 		if opened != m.queue { // the rule may have set a depth limit
-			_, err = b.Policy(c.ctx, broker.PolicyRequest{Queue: m.queue, MaxDepth: &unbounded})
-			c.ok("Policy", err)
+			ask(c, "Policy", b.Policy, broker.PolicyRequest{Queue: m.queue, MaxDepth: &unbounded})
 			opened = m.queue
 		}
 		receipts, err := b.Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: []broker.NewJob{again}})
@@ -88,8 +86,7 @@ func (s *formState) finish(b broker.Broker) {
 		}
 	}
 	if s.queues {
-		page, err := b.Find(c.ctx, broker.Query{Now: c.now, Queue: beside + " paused", IDs: []string{"not to be claimed"}})
-		c.ok("Find", err)
+		page := ask(c, "Find", b.Find, broker.Query{Now: c.now, Queue: beside + " paused", IDs: []string{"not to be claimed"}})
 		c.that(len(page.Jobs) == 1 && page.Jobs[0].State == broker.StatePending,
 			"the job of a paused queue beside the rule's\ngot  %s\nwant it pending", jobList(page.Jobs))
 	}

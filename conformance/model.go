@@ -256,7 +256,7 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 			want, holder = broker.ErrDuplicate, n.ID
 		case m.now.Before(known.perhaps):
 			unsure = true
-		case n.Meets() && q.holder(n.Body.Unique.Key, m.now) != "" && !q.meet(&n, &met, m.now):
+		case n.Meets() && q.holder(n.Body.Unique.Key, m.now) != "" && !q.meet(&n, &met):
 			want, holder = met.want, met.holder
 		case full && least >= q.policy.MaxDepth:
 			want = broker.ErrQueueFull

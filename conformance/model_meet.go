@@ -18,7 +18,7 @@ type meeting struct {
 
 // meet decides what happens to a job whose key is held. It reports whether the job
 // is stored.
-func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored bool) {
+func (q *modelQueue) meet(n *broker.NewJob, met *meeting) (stored bool) {
 	u := n.Body.Unique
 	k := q.keys[u.Key]
 	holder := q.jobs[k.holder]

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -40,15 +41,13 @@ func (c *check) addMany(prefix string, n int) []string {
 // raced is the number of jobs for which claims and operations race.
 const raced = 40
 
-// raceClaims operates on jobs one by one while they are claimed, then claims the
-// rest. It returns the claimed jobs, which are completed, and the jobs on which the
-// operation succeeded.
-func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, done map[string]bool) {
+// claimWhile claims jobs while an operation is carried out on them one by one. It returns
+// the claimed jobs, their worker, and the jobs on which the operation succeeded.
+func (c *check) claimWhile(op broker.Operation) (w *worker, claimed []broker.Job, done map[string]bool) {
 	c.tb.Helper()
 	ids := c.addMany("j", raced)
-	w, other := c.worker("w"), c.open()
-	var jobs []broker.Job
-	done = make(map[string]bool)
+	w, done = c.worker("w"), make(map[string]bool)
+	other := c.open()
 	c.together(2, func(i int) error {
 		if i == 0 {
 			for range 10 {
@@ -56,7 +55,7 @@ func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, 
 				if err != nil {
 					return err
 				}
-				jobs = append(jobs, got.Jobs...)
+				claimed = append(claimed, got.Jobs...)
 				runtime.Gosched() // otherwise, with a store in memory, one party finishes before the other begins
 			}
 			return nil
@@ -73,6 +72,13 @@ func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, 
 		}
 		return nil
 	})
+	return w, claimed, done
+}
+
+// raceClaims is claimWhile, and then claims the rest and completes all claimed jobs.
+func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, done map[string]bool) {
+	c.tb.Helper()
+	w, jobs, done := c.claimWhile(op)
 	jobs = append(jobs, w.claim(raced)...)
 	claimed = make(map[string]broker.Job)
 	for _, j := range jobs {
@@ -80,6 +86,35 @@ func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, 
 	}
 	w.settle(broker.Complete(nil), refs(jobs)...)
 	return claimed, done
+}
+
+// givenOnce lets many workers take jobs at once, and requires that each of n jobs goes to one of them.
+func (c *check) givenOnce(n int, take func(w *worker) (broker.Claimed, error)) {
+	c.tb.Helper()
+	workers := c.racingWorkers()
+	given := make(map[string]int)
+	var mu sync.Mutex
+	c.together(racers, func(i int) error {
+		for empty, calls := 0, 0; empty < 3 && calls < n; calls++ {
+			got, err := take(workers[i])
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			for _, j := range got.Jobs {
+				given[j.ID]++
+			}
+			mu.Unlock()
+			if len(got.Jobs) == 0 {
+				empty++
+			}
+		}
+		return nil
+	})
+	for id, times := range given {
+		c.that(times == 1, "job %s\ngot  given %d times\nwant once", id, times)
+	}
+	c.same("jobs given", len(given), n)
 }
 
 // claimOr requires that each job is either claimed or operated on.

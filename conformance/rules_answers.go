@@ -123,8 +123,7 @@ var answerRules = []Rule{
 			c.keep(time.Hour)
 			w := c.worker("w")
 			w.retire()
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 			c.ok("removal", r[0].Err)
 			c.accept(given)
 			if !c.limits.NoUnique {

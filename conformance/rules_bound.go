@@ -116,8 +116,7 @@ var boundRules = []Rule{
 			c.pass(time.Hour)
 			sum := 0
 			for calls := 0; ; calls++ {
-				p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: queues, Max: 5})
-				c.ok("Prune", err)
+				p := ask(c, "Prune", c.b.Prune, broker.PruneRequest{Now: c.now, Queues: queues, Max: 5})
 				c.that(p.Completed <= 15, "records pruned in one call\ngot  %d\nwant at most 5 of each queue", p.Completed)
 				if sum += p.Completed; !p.More {
 					break
@@ -151,8 +150,7 @@ var boundRules = []Rule{
 				seen, gone := make(map[string]bool), make(map[string]bool)
 				q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 3}
 				for pages := 0; ; pages++ {
-					page, err := c.b.Find(c.ctx, q)
-					c.ok("Find", err)
+					page := ask(c, "Find", c.b.Find, q)
 					for _, j := range page.Jobs {
 						seen[j.ID] = true
 					}

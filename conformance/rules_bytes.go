@@ -101,8 +101,7 @@ func (w *worker) inParts(ids []string, most int, queues ...string) {
 	var got []string
 	for len(got) < len(ids) {
 		req.Now = c.now
-		answer, err := w.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
+		answer := ask(c, "Claim", w.b.Claim, req)
 		c.claimed(w, answer, limit)
 		if got = append(got, idsOf(answer.Jobs)...); len(got) < len(ids) {
 			c.that(len(answer.Jobs) > 0 && answer.More,

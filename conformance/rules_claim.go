@@ -80,8 +80,7 @@ var claimRules = []Rule{
 	}},
 	{"Claim/EmptyIsEmpty", "§14", "A claim of queues without claimable jobs gives nothing and no error.", nil, func(c *check) {
 		w := c.worker("w", c.q, "never used")
-		got, err := c.b.Claim(c.ctx, w.request(5))
-		c.ok("Claim", err)
+		got := ask(c, "Claim", c.b.Claim, w.request(5))
 		c.same("jobs", len(got.Jobs), 0)
 		c.that(got.NextDue.IsZero(), "NextDue\ngot  %v\nwant none", got.NextDue)
 		c.same("Now", got.Now, c.now)
@@ -89,8 +88,7 @@ var claimRules = []Rule{
 	{"Claim/SaysWhatIsLeft", "§14", "A claim that leaves claimable jobs says More.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		w := c.worker("w")
-		got, err := c.b.Claim(c.ctx, w.request(1))
-		c.ok("Claim", err)
+		got := ask(c, "Claim", c.b.Claim, w.request(1))
 		c.that(got.More, "More\ngot  false after %s\nwant true: jobs are left", jobList(got.Jobs))
 		c.same("the rest", len(got.Jobs)+len(w.claim(3-len(got.Jobs))), 3)
 	}},
@@ -100,15 +98,13 @@ var claimRules = []Rule{
 			late, early := c.job("late"), c.job("early")
 			late.Delay, early.Delay, early.Queue = time.Hour, time.Minute, "other"
 			c.accept(late, early, c.job("now"))
-			got, err := c.b.Claim(c.ctx, w.request(5))
-			c.ok("Claim", err)
+			got := ask(c, "Claim", c.b.Claim, w.request(5))
 			c.same("NextDue", got.NextDue, c.up(c.now.Add(time.Minute)))
 			w.settle(broker.Retry(time.Second, failure("once")), refs(got.Jobs)...)
-			got, err = c.b.Claim(c.ctx, w.request(5))
-			c.ok("Claim", err)
+			got = ask(c, "Claim", c.b.Claim, w.request(5))
 			c.same("NextDue with a retry", got.NextDue, c.up(c.now.Add(time.Second)))
-			got, err = c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 5, Queues: []broker.Share{{Queue: "other", Max: 5}}})
-			c.ok("Claim", err)
+			got = ask(c, "Claim", c.b.Claim, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 5,
+				Queues: []broker.Share{{Queue: "other", Max: 5}}})
 			c.same("NextDue of one queue", got.NextDue, c.up(c.now.Add(time.Minute)))
 		}},
 	{"Claim/SettlesFirst", "§10", "A claim settles what it carries before it claims, and its verdicts answer that.", nil, func(c *check) {
@@ -118,8 +114,7 @@ var claimRules = []Rule{
 		req := w.request(5)
 		req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1, Items: []broker.Settlement{
 			{Job: &held[0], Outcome: broker.Release()}, {Job: &held[1], Outcome: broker.Complete(nil)}}}
-		got, err := c.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
+		got := ask(c, "Claim", c.b.Claim, req)
 		c.ok("its settle", got.SettleErr)
 		c.verdicts(req.Settle.Items, got.Verdicts)
 		c.that(len(got.Jobs) > 0 || got.More, "claimed\ngot  nothing, and no More\nwant the job that it released")
@@ -136,8 +131,7 @@ var claimRules = []Rule{
 			req := w.request(5)
 			req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1,
 				Items: []broker.Settlement{{Job: again, Outcome: broker.Complete(nil)}}}
-			got, err := c.b.Claim(c.ctx, req)
-			c.ok("Claim", err)
+			got := ask(c, "Claim", c.b.Claim, req)
 			c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: "a", State: broker.StatePending}})
 			c.same("claimed", append(idsOf(got.Jobs), idsOf(w.claim(1-len(got.Jobs)))...), []string{"b"})
 			c.must("a", broker.StateActive)
@@ -213,8 +207,7 @@ var claimRules = []Rule{
 		w := c.worker("w")
 		req := w.request(1)
 		req.Wait = broker.MaxWait // longer than the rule may take
-		got, err := c.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
+		got := ask(c, "Claim", c.b.Claim, req)
 		c.same("jobs", len(got.Jobs), 0)
 	}},
 	{"Claim/DiscardsManyVoidEntries", "§3",
@@ -252,8 +245,7 @@ func (c *check) claimShares(w *worker, n int, shares []broker.Share) []string {
 	var ids []string
 	left := append([]broker.Share(nil), shares...)
 	for empty := 0; len(ids) < n && empty < 10; {
-		got, err := w.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: w.id, Max: n - len(ids), Queues: left})
-		c.ok("Claim", err)
+		got := ask(c, "Claim", w.b.Claim, broker.ClaimRequest{Now: c.now, Worker: w.id, Max: n - len(ids), Queues: left})
 		c.claimed(w, got, n-len(ids))
 		ids = append(ids, idsOf(got.Jobs)...)
 		for _, j := range got.Jobs {

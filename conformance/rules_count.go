@@ -170,8 +170,7 @@ var countRules = []Rule{
 				c.accept(j)
 			}
 			names := func(asked ...string) []string {
-				reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: asked})
-				c.ok("Queues", err)
+				reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now, Names: asked})
 				var names []string
 				for _, q := range reply.Queues {
 					names = append(names, q.Name)

@@ -127,8 +127,7 @@ var dataRules = []Rule{
 			c.that(j != nil && j.State == broker.StatePending, "job %q of queue %q\ngot  none\nwant it", name, name)
 		}
 		var names []string
-		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-		c.ok("Queues", err)
+		reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 		for _, q := range reply.Queues {
 			names = append(names, q.Name)
 		}

@@ -62,8 +62,7 @@ var editRules = []Rule{
 		ref := c.must("b", broker.StatePending).Ref()
 		c.edit("b", []byte("edited"))
 		c.edit("a", []byte("edited"))
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpEdit, Payload: []byte("again"), Refs: []broker.Ref{ref}})
-		c.ok("Operate", err)
+		r := c.operate(broker.Operation{Kind: broker.OpEdit, Payload: []byte("again"), Refs: []broker.Ref{ref}})
 		c.ok("edit at the epoch from before", r[0].Err)
 		c.worker("w").take("a", "b", "c")
 	}},
@@ -73,8 +72,7 @@ var editRules = []Rule{
 			before := c.must("dead", broker.StateDead).Ref()
 			c.edit("dead", []byte("edited"))
 			for _, kind := range []broker.OperationKind{broker.OpDelete, broker.OpEdit, broker.OpRedrive} {
-				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{before}})
-				c.ok("Operate", err)
+				r := c.operate(broker.Operation{Kind: kind, Refs: []broker.Ref{before}})
 				c.is(kind.String()+" at the epoch from before", r[0].Err, broker.ErrWrongState)
 			}
 			c.same("payload", string(c.must("dead", broker.StateDead).Payload), "edited")

@@ -48,8 +48,7 @@ var endedRules = []Rule{
 			c.same("jobs released", len(w.retire().Released), 0)
 			w.queues = w.queues[:1]
 			c.deadForGood(w)
-			reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: []string{"unknown"}})
-			c.ok("Queues", err)
+			reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now, Names: []string{"unknown"}})
 			c.same("queues that the Retire made", len(reply.Queues), 0)
 		}},
 	{"Lease/RetireListsWhatItReleased", "§12",
@@ -69,8 +68,7 @@ var endedRules = []Rule{
 	{"Lease/RegistersItsQueue", "§1",
 		"A worker that registers makes its queue known; looking, claiming, retiring and reading a policy do not.", nil, func(c *check) {
 			queues := func() int {
-				reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: []string{"new"}})
-				c.ok("Queues", err)
+				reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now, Names: []string{"new"}})
 				return len(reply.Queues)
 			}
 			w := &worker{c: c, b: c.b, id: "w", queues: []string{"new"}}
@@ -80,8 +78,7 @@ var endedRules = []Rule{
 			_, err = c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: w.queues, Max: 1})
 			c.is("Reclaim", err, broker.ErrWorkerGone)
 			w.retire()
-			_, err = c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: w.queues, Max: 1})
-			c.ok("Prune", err)
+			ask(c, "Prune", c.b.Prune, broker.PruneRequest{Now: c.now, Queues: w.queues, Max: 1})
 			c.policy(broker.PolicyRequest{Queue: "new"})
 			c.same("queues before a worker registers", queues(), 0)
 			c.worker("v", "new").nothing()
@@ -176,8 +173,7 @@ var endedRules = []Rule{
 			c.same("pruned", c.prune().Completed, n)
 			q := broker.Query{Now: c.now, Queue: c.q, Key: "tenant", Limit: 1}
 			for pages := 1; ; pages++ {
-				page, err := c.b.Find(c.ctx, q)
-				c.ok("Find", err)
+				page := ask(c, "Find", c.b.Find, q)
 				c.same("jobs of the key", idsOf(page.Jobs), []string{})
 				if q.Cursor = page.Cursor; q.Cursor == "" {
 					break

@@ -183,13 +183,11 @@ var enqueueRules = []Rule{
 			c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilDone, 0), broker.ErrQueueFull)
 		}},
 	{"Enqueue/RegistersItsQueue", "§1", "A queue is listed from its first job on, even when it has no job left.", nil, func(c *check) {
-		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-		c.ok("Queues", err)
+		reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 		c.same("queues of an empty store", len(reply.Queues), 0)
 		c.add("a")
 		c.decide(broker.OpDelete, "a")
-		reply, err = c.open().Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-		c.ok("Queues", err)
+		reply = ask(c, "Queues", c.open().Queues, broker.QueuesRequest{Now: c.now})
 		c.that(len(reply.Queues) == 1 && reply.Queues[0].Name == c.q, "queues\ngot  %d\nwant %q alone", len(reply.Queues), c.q)
 	}},
 	{"Enqueue/CreatedAtIsNow", "§15", "CreatedAt is the time at which the store accepted the job.", nil, func(c *check) {

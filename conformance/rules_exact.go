@@ -72,8 +72,7 @@ var exactRules = []Rule{
 			c.ok("settle", w.sendAs(7, a)[0].Err)
 			for _, renew := range []broker.RenewRequest{{}, {Register: true}, {Describe: true, Info: broker.WorkerInfo{Host: "host"}}} {
 				renew.Now, renew.Worker, renew.Queues, renew.Lease = c.now, "w", w.queues, lease
-				got, err := c.b.Renew(c.ctx, renew)
-				c.ok("Renew", err)
+				got := ask(c, "Renew", c.b.Renew, renew)
 				c.that(!got.Lost, "renewal %+v\ngot  Lost\nwant renewed", renew)
 				c.ok("the repeated settle", w.sendAs(7, a)[0].Err)
 				c.is("a settle with a lower number", w.sendAs(6, b)[0].Err, broker.ErrLeaseLost)

@@ -17,8 +17,7 @@ var examineRules = []Rule{
 		c.accept(late)
 		req := broker.ExamineRequest{Now: c.now, Queue: c.q, Limit: 2}
 		for steps := 1; ; steps++ {
-			got, err := c.b.Examine(c.ctx, req)
-			c.ok("Examine", err)
+			got := ask(c, "Examine", c.b.Examine, req)
 			for _, f := range got.Findings {
 				c.that(f.Warning, "a step of the examination\ngot  %+v\nwant no finding", f)
 			}

@@ -14,8 +14,7 @@ var findRules = []Rule{
 		for state, id := range stateIDs {
 			c.must(id, state)
 		}
-		page, err := c.b.Find(c.ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"dead", "unknown", "pending", "active"}})
-		c.ok("Find", err)
+		page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"dead", "unknown", "pending", "active"}})
 		c.same("found", sorted(idsOf(page.Jobs)), []string{"active", "dead", "pending"})
 		c.same("cursor", page.Cursor, "")
 	}},
@@ -43,8 +42,7 @@ var findRules = []Rule{
 					c.same(fmt.Sprintf("jobs in state %v in pages of %d", state, limit), sorted(got), sorted(ids))
 				}
 				q := broker.Query{Queue: c.q, Now: c.now, State: state, Limit: 3}
-				page, err := c.b.Find(c.ctx, q)
-				c.ok("Find", err)
+				page := ask(c, "Find", c.b.Find, q)
 				q.Cursor, q.Limit = page.Cursor, 10
 				c.b = others[1] // a cursor is good on every handle
 				got := append(idsOf(page.Jobs), idsOf(c.list(q))...)
@@ -128,8 +126,7 @@ var findRules = []Rule{
 				q := broker.Query{Now: c.now, Queue: c.q, State: state, Newest: true, Limit: 5}
 				var seen []string
 				for len(seen) < 4 { // a page may have fewer jobs than it examined
-					page, err := c.b.Find(c.ctx, q)
-					c.ok("Find", err)
+					page := ask(c, "Find", c.b.Find, q)
 					seen, q.Cursor = append(seen, idsOf(page.Jobs)...), page.Cursor
 				}
 				c.pass(time.Second)
@@ -265,8 +262,7 @@ var findRules = []Rule{
 				q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 4}
 				gone := make(map[string]bool)
 				for page := 0; ; page++ {
-					p, err := c.b.Find(c.ctx, q)
-					c.ok("Find", err)
+					p := ask(c, "Find", c.b.Find, q)
 					for _, j := range p.Jobs {
 						seen[j.ID] = true
 					}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // Rules about the limits and the policies of keys.
@@ -38,28 +37,7 @@ var keyRules = []Rule{
 		"The active jobs of a key are counted from leases: lost answers, workers that ran out, reclaims, retires and cancels neither leak " +
 			"a slot nor add one.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(2))})
-			ids := numbered("j", 6)
-			c.addTo("k", ids...)
-			lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
-			v := c.workerOn(lossy, "v")
-			_, err := lossy.Claim(c.ctx, v.request(1))
-			c.is("Claim", err, faulty.ErrReplyLost)
-			w, r := c.worker("w"), c.worker("r")
-			c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
-			w.rest()
-			c.decide(broker.OpCancel, ids[1])
-			w.rest()
-			c.runOut(r)
-			r.rest()
-			taken := r.reclaim(5)
-			c.same("reclaimed", sorted(idsOf(taken)), ids[:2])
-			r.rest()
-			w.lost(refs(taken)...)
-			r.rest()
-			r.settle(broker.Release(), refs(taken)...)
-			c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
-			r.rest()
-			c.same("released", len(r.retire().Released), 2)
+			c.countsLeases(func(ids ...string) { c.addTo("k", ids...) })
 			u := c.worker("u")
 			for i := range 3 {
 				held := u.claim(5)
@@ -231,8 +209,7 @@ var keyRules = []Rule{
 			c.policy(broker.PolicyRequest{Key: "b", Weight: new(int64(broker.NoLimit))})
 			c.same("keys when the last rule of b was removed", c.keyNames(9), []string{"a"})
 			c.same("policy of b", c.policy(broker.PolicyRequest{Key: "b"}), broker.Policy{})
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 			c.ok("removal of the queue", r[0].Err)
 			c.add("j")
 			c.same("keys of a queue of the same name", len(c.keyNames(9)), 0)
@@ -268,8 +245,7 @@ var keyRules = []Rule{
 			w.rest()
 			c.addTo("free", "a")
 			c.add("b")
-			got, err := w.b.Claim(c.ctx, w.request(2))
-			c.ok("Claim", err)
+			got := ask(c, "Claim", w.b.Claim, w.request(2))
 			rest := w.claim(2 - len(got.Jobs))
 			c.same("claimed", sorted(append(idsOf(got.Jobs), idsOf(rest)...)), []string{"a", "b"})
 			w.rest()
@@ -322,8 +298,7 @@ var keyRules = []Rule{
 			want.Block, want.Until = broker.BlockRate, c.up(c.now.Add(time.Minute))
 			tells(want)
 			c.same("keys", c.keyNames(5), []string{"k", "other"}) // without a key whose only job has ended
-			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: "no such", Names: []string{"k"}})
-			c.ok("Keys", err)
+			reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: "no such", Names: []string{"k"}})
 			c.same("keys of a queue that does not exist", len(reply.Keys), 0)
 		}},
 	{"Key/AreListedByTheirBytes", "§33",
@@ -338,14 +313,11 @@ var keyRules = []Rule{
 			for _, limit := range []int{1, 4, 1000} {
 				c.same(fmt.Sprintf("keys in pages of %d", limit), c.keyNames(limit), sorted(names))
 			}
-			first, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Limit: 1})
-			c.ok("Keys", err)
-			rest, err := c.open().Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Cursor: first.Cursor})
-			c.ok("Keys", err)
+			first := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Limit: 1})
+			rest := ask(c, "Keys", c.open().Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Cursor: first.Cursor})
 			c.same("number of keys on a page of one and, of another handle, a page of the rest", len(first.Keys)+len(rest.Keys), len(names))
 			asked := append([]string{"unknown"}, names...)
-			reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: asked})
-			c.ok("Keys", err)
+			reply := ask(c, "Keys", c.b.Keys, broker.KeysRequest{Now: c.now, Queue: c.q, Names: asked})
 			c.same("number of keys", len(reply.Keys), len(asked))
 			for i, k := range reply.Keys {
 				c.same("key", k.Key, asked[i])

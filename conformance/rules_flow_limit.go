@@ -31,29 +31,7 @@ var limitRules = []Rule{
 		"Active jobs are counted from leases: lost answers, workers that ran out, reclaims, retires and cancels neither leak a slot nor add one.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(2))})
-			ids := numbered("j", 6)
-			c.add(ids...)
-			lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
-			v := c.workerOn(lossy, "v")
-			_, err := lossy.Claim(c.ctx, v.request(1))
-			c.is("Claim", err, faulty.ErrReplyLost)
-			w, r := c.worker("w"), c.worker("r")
-			c.same("claimed beside a lost answer", idsOf(w.claim(5)), ids[1:2])
-			w.rest()
-			c.decide(broker.OpCancel, ids[1]) // it stays active until its worker settles it
-			w.rest()
-			c.runOut(r)
-			r.rest()
-			taken := r.reclaim(5)
-			c.same("reclaimed", sorted(idsOf(taken)), ids[:2])
-			r.rest()
-			c.active(2)
-			w.lost(refs(taken)...)
-			r.rest()
-			r.settle(broker.Release(), refs(taken)...) // the job with the cancel request is cancelled
-			c.same("claimed after all that", idsOf(r.claim(5)), []string{ids[0], ids[2]})
-			r.rest()
-			c.same("released", len(r.retire().Released), 2)
+			c.countsLeases(c.add)
 			u := c.worker("u")
 			for range 4 {
 				held := u.claim(5)

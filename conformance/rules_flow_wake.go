@@ -155,8 +155,7 @@ var flowWakeRules = []Rule{
 					req := w.request(5)
 					req.Wait = long
 					start := time.Now()
-					got, err := w.b.Claim(c.ctx, req)
-					c.ok("Claim", err)
+					got := ask(c, "Claim", w.b.Claim, req)
 					c.same("jobs", len(got.Jobs), 0)
 					c.that(!got.More, "a claim beside jobs that are kept back by %+v\ngot  More\nwant none", limit)
 					waited = waited || time.Since(start) >= long/2

@@ -57,8 +57,7 @@ var holdRules = []Rule{
 		seen := make(map[string]bool)
 		q := broker.Query{Now: c.now, Queue: c.q, State: broker.StateWaiting, Limit: 4, NoPayload: true}
 		for page := 0; page < 100; page++ {
-			got, err := c.b.Find(c.ctx, q)
-			c.ok("Find", err)
+			got := ask(c, "Find", c.b.Find, q)
 			for _, j := range got.Jobs {
 				seen[j.ID] = true
 			}
@@ -81,8 +80,7 @@ var holdRules = []Rule{
 				q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
 				taken := 0
 				for range 100 {
-					page, err := c.b.Find(c.ctx, q)
-					c.ok("Find", err)
+					page := ask(c, "Find", c.b.Find, q)
 					for _, j := range page.Jobs {
 						if c.operate(take, j.ID)[0].Err == nil {
 							taken++
@@ -140,13 +138,11 @@ var holdRules = []Rule{
 			held := *c.must("a", broker.StateWaiting)
 			for _, epoch := range []int64{before.Epoch, held.Epoch, broker.AnyEpoch} {
 				op := broker.Operation{Now: c.now, Kind: broker.OpHold, Holder: holder, Refs: []broker.Ref{{Queue: c.q, ID: "a", Epoch: epoch}}}
-				r, err := c.b.Operate(c.ctx, op)
-				c.ok("Operate", err)
+				r := c.operate(op)
 				c.ok("the repeated hold", r[0].Err)
 				c.same("state", r[0].State, broker.StateWaiting)
 				op.Holder = "another"
-				r, err = c.b.Operate(c.ctx, op)
-				c.ok("Operate", err)
+				r = c.operate(op)
 				c.is("a hold for another", r[0].Err, broker.ErrWrongState)
 				c.same("holder", r[0].Holder, holder)
 				c.same("the held job", *c.must("a", broker.StateWaiting), held)
@@ -204,8 +200,7 @@ var holdRules = []Rule{
 		c.hold("a")
 		held := c.must("a", broker.StateWaiting).Ref()
 		refused := func(kind broker.OperationKind, ref broker.Ref) {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Holder: holder, Refs: []broker.Ref{ref}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: kind, Holder: holder, Refs: []broker.Ref{ref}})
 			c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
 		}
 		refused(broker.OpUnhold, before)
@@ -258,8 +253,7 @@ var holdRules = []Rule{
 	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", moves, func(c *check) {
 		c.add("a")
 		c.hold("a")
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.ok("Operate", err)
+		r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 		c.is("removal of the queue", r[0].Err, broker.ErrWrongState)
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")

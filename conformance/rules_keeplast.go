@@ -174,8 +174,7 @@ var keepLastRules = []Rule{
 					w.number++
 					req := broker.ClaimRequest{Now: c.now, Worker: w.id, Settle: broker.SettleRequest{Worker: w.id, Number: w.number, Now: c.now,
 						Items: []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}}}
-					_, err := c.b.Claim(c.ctx, req)
-					c.ok("Claim", err)
+					ask(c, "Claim", c.b.Claim, req)
 				}},
 			}
 			for _, e := range ends {

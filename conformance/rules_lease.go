@@ -65,8 +65,7 @@ var leaseRules = []Rule{
 		"A worker is alive until its leases end, and not at that instant: until then its queue is not removed and it may reclaim; " +
 			"from then on it may not, and the queue can be removed.", nil, func(c *check) {
 			remove := func() error {
-				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-				c.ok("Operate", err)
+				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 				return r[0].Err
 			}
 			w := c.worker("w")

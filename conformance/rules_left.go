@@ -70,8 +70,7 @@ var leftRules = []Rule{
 			c.same("claimed", len(v.claim(4))+len(w.claim(6)), len(ids))
 			c.runOut(r)
 			c.untilNoMore(ids, 2, func(most int) broker.Claimed {
-				got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: r.id, Queues: queues, Max: most})
-				c.ok("Reclaim", err)
+				got := ask(c, "Reclaim", c.b.Reclaim, broker.ReclaimRequest{Now: c.now, Worker: r.id, Queues: queues, Max: most})
 				c.claimed(r, got, most)
 				return got
 			})
@@ -86,8 +85,7 @@ func (c *check) claims(w *worker, queues ...string) func(most int) broker.Claime
 		for _, q := range queues {
 			req.Queues = append(req.Queues, broker.Share{Queue: q, Max: most})
 		}
-		got, err := w.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
+		got := ask(c, "Claim", w.b.Claim, req)
 		c.claimed(w, got, most)
 		return got
 	}

@@ -101,8 +101,7 @@ var manyRules = []Rule{
 			c.accept(j)
 			due := c.up(c.now.Add(time.Minute))
 			for range 3 {
-				got, err := c.b.Claim(c.ctx, m.w.request(1))
-				c.ok("Claim", err)
+				got := ask(c, "Claim", c.b.Claim, m.w.request(1))
 				c.same("NextDue", got.NextDue, due)
 				c.pass(time.Second)
 			}
@@ -120,8 +119,7 @@ var manyRules = []Rule{
 			c.accept(jobs...)
 			var given []string
 			for claims := 0; len(given) < len(ids); claims++ {
-				got, err := c.b.Claim(c.ctx, m.w.request(20))
-				c.ok("Claim", err)
+				got := ask(c, "Claim", c.b.Claim, m.w.request(20))
 				given = append(given, idsOf(got.Jobs)...)
 				c.same("claimed so far", given, ids[:len(given)])
 				c.that(got.More || len(given) == len(ids), "More\ngot  false after %d of %d jobs\nwant true: the rest can be claimed",

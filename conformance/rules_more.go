@@ -10,8 +10,7 @@ import (
 var moreRules = []Rule{
 	{"Find/ByIDGivenTwice", "§21", "An ID that is given twice finds its job once.", nil, func(c *check) {
 		c.add("a", "b")
-		page, err := c.b.Find(c.ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a", "b", "a", "none", "none"}})
-		c.ok("Find", err)
+		page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a", "b", "a", "none", "none"}})
 		c.same("found", sorted(idsOf(page.Jobs)), []string{"a", "b"})
 	}},
 	{"Retention/RedrivenJobIsNotPruned", "§23",

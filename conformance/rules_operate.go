@@ -164,14 +164,12 @@ var operateRules = []Rule{
 			stale := c.must("a", broker.StatePending).Ref()
 			w.settle(broker.Release(), w.one("a"))
 			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpReschedule} {
-				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{stale}})
-				c.ok("Operate", err)
+				r := c.operate(broker.Operation{Kind: kind, Refs: []broker.Ref{stale}})
 				c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
 				c.must("a", broker.StatePending)
 			}
 			stale.Epoch = 1
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{stale}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: broker.OpDelete, Refs: []broker.Ref{stale}})
 			c.ok("delete at the epoch of now", r[0].Err)
 			c.gone("a")
 		}},
@@ -183,8 +181,7 @@ var operateRules = []Rule{
 		c.decide(broker.OpRedrive, "a")
 		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
 		for _, kind := range []broker.OperationKind{broker.OpRedrive, broker.OpDelete, broker.OpSuppress} {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{stale}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: kind, Refs: []broker.Ref{stale}})
 			c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
 		}
 		c.must("a", broker.StateDead)
@@ -200,9 +197,7 @@ var operateRules = []Rule{
 				{Queue: c.q, ID: "active", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "x", Epoch: broker.AnyEpoch}, {Queue: c.q,
 					ID: "pending", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "pending", Epoch: broker.AnyEpoch}}
 			want := []error{broker.ErrNotFound, nil, nil, broker.ErrWrongState, broker.ErrNotFound, nil, broker.ErrNotFound}
-			got, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: ops})
-			c.ok("Operate", err)
-			c.same("results", len(got), len(ops))
+			got := c.operate(broker.Operation{Kind: broker.OpDelete, Refs: ops})
 			for i, r := range got {
 				c.same("ref", r.Ref, ops[i])
 				c.that(errors.Is(r.Err, want[i]), "delete of %s/%s\ngot  error %v\nwant %v", r.Ref.Queue, r.Ref.ID, r.Err, want[i])
@@ -218,8 +213,7 @@ var operateRules = []Rule{
 			}{{broker.OpCancel, broker.ErrNotFound}, {broker.OpDelete, broker.ErrNotFound}, {broker.OpReschedule, broker.ErrWrongState}} {
 				id := []string{"a", "b", "c"}[i]
 				ref := broker.Ref{Queue: c.q, ID: id, Epoch: 0}
-				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: op.kind, Refs: []broker.Ref{ref, ref}})
-				c.ok("Operate", err)
+				r := c.operate(broker.Operation{Kind: op.kind, Refs: []broker.Ref{ref, ref}})
 				c.ok("the first "+op.kind.String(), r[0].Err)
 				c.is("the second "+op.kind.String(), r[1].Err, op.second)
 			}
@@ -231,8 +225,7 @@ var operateRules = []Rule{
 			c.add("old")
 			refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {
 				op.Now, op.Refs = c.now, []broker.Ref{ref}
-				r, err := c.b.Operate(c.ctx, op)
-				c.ok("Operate", err)
+				r := c.operate(op)
 				what := fmt.Sprintf("%v of %q", op.Kind, ref.ID)
 				c.is(what, r[0].Err, broker.ErrWrongState)
 				c.same("state after "+what, r[0].State, state)
@@ -275,8 +268,7 @@ var operateRules = []Rule{
 		"A queue can be removed when it has no job in any state and no live worker, and then it is as if it had never existed.", nil,
 		func(c *check) {
 			remove := func(queue string) error {
-				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
-				c.ok("Operate", err)
+				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
 				return r[0].Err
 			}
 			w := c.worker("w")
@@ -291,8 +283,7 @@ var operateRules = []Rule{
 			v.retire()
 			c.pause(c.q, true)
 			c.ok("removal of an empty queue", remove(c.q))
-			reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-			c.ok("Queues", err)
+			reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 			c.same("queues", len(reply.Queues), 0)
 			c.is("removal of an unknown queue", remove(c.q), broker.ErrNotFound)
 			c.add("a")

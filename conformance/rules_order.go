@@ -86,8 +86,7 @@ var orderRules = []Rule{
 			for range 8 { // claims that end early, at their bytes
 				req := w.request(20)
 				req.Bytes = 1
-				got, err := w.b.Claim(c.ctx, req)
-				c.ok("Claim", err)
+				got := ask(c, "Claim", w.b.Claim, req)
 				went(got.Jobs, 1)
 			}
 			for i := range len(order) - round + 1 {

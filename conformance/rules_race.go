@@ -15,30 +15,7 @@ var raceRules = []Rule{
 		nil, func(c *check) {
 			const n = 200
 			c.addMany("j", n)
-			workers := c.racingWorkers()
-			given := make(map[string]int)
-			var mu sync.Mutex
-			c.together(racers, func(i int) error {
-				for empty, calls := 0, 0; empty < 3 && calls < n; calls++ {
-					got, err := workers[i].b.Claim(c.ctx, workers[i].request(7))
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					for _, j := range got.Jobs {
-						given[j.ID]++
-					}
-					mu.Unlock()
-					if len(got.Jobs) == 0 {
-						empty++
-					}
-				}
-				return nil
-			})
-			for id, times := range given {
-				c.that(times == 1, "job %s\ngot  given %d times\nwant once", id, times)
-			}
-			c.same("jobs given", len(given), n)
+			c.givenOnce(n, func(w *worker) (broker.Claimed, error) { return w.b.Claim(c.ctx, w.request(7)) })
 		}},
 	{"Race/OneSettleOfALease", "§10", "If several settles of one lease are made at once, one applies.", nil, func(c *check) {
 		const n = 40
@@ -104,31 +81,9 @@ var raceRules = []Rule{
 				c.worker(fmt.Sprint("dead", i)).claim(n / 6)
 			}
 			c.pass(2 * lease)
-			workers := c.racingWorkers()
-			given := make(map[string]int)
-			var mu sync.Mutex
-			c.together(racers, func(i int) error {
-				for empty, calls := 0, 0; empty < 3 && calls < n; calls++ {
-					got, err := workers[i].b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: workers[i].id, Queues: []string{c.q},
-						Max: 7})
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					for _, j := range got.Jobs {
-						given[j.ID]++
-					}
-					mu.Unlock()
-					if len(got.Jobs) == 0 {
-						empty++
-					}
-				}
-				return nil
+			c.givenOnce(n, func(w *worker) (broker.Claimed, error) {
+				return w.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: w.queues, Max: 7})
 			})
-			for id, times := range given {
-				c.that(times == 1, "job %s\ngot  reclaimed %d times\nwant once", id, times)
-			}
-			c.same("jobs reclaimed", len(given), n)
 		}},
 	{"Race/SettleOrReclaim", "§8", "If a late settle and a reclaim come at once, one of them gets the job, and the other is told.", nil,
 		func(c *check) {
@@ -200,43 +155,16 @@ var raceRules = []Rule{
 		}},
 	{"Race/ClaimOrCancel", "§22", "A claim and a cancel at once: each job is cancelled, or claimed and asked to cancel.", nil,
 		func(c *check) {
-			const n = 40
 			c.keep(time.Hour)
-			ids := c.addMany("j", n)
-			w, other := c.worker("w"), c.open()
-			var claimed []broker.Job
-			c.together(2, func(i int) error {
-				if i == 0 {
-					for range 10 {
-						got, err := w.b.Claim(c.ctx, w.request(4))
-						if err != nil {
-							return err
-						}
-						claimed = append(claimed, got.Jobs...)
-						runtime.Gosched() // otherwise, with a store in memory, one party finishes before the other begins
-					}
-					return nil
-				}
-				for k := range ids {
-					r, err := other.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: c.q,
-						ID: ids[(k+15)%n], Epoch: broker.AnyEpoch}}})
-					if err != nil {
-						return err
-					}
-					if r[0].Err != nil {
-						return r[0].Err
-					}
-					runtime.Gosched()
-				}
-				return nil
-			})
+			w, claimed, done := c.claimWhile(broker.Operation{Kind: broker.OpCancel})
 			held := make(map[string]bool)
 			for _, j := range claimed {
 				c.that(!held[j.ID], "job %s\ngot  claimed twice\nwant once", j.ID)
 				held[j.ID] = true
 				c.that(c.must(j.ID, broker.StateActive).CancelRequested, "job %s\ngot  active and not asked to cancel\nwant asked", j.ID)
 			}
-			for _, id := range ids {
+			for id, cancelled := range done {
+				c.that(cancelled, "cancel of %s\ngot  refused\nwant done", id)
 				if !held[id] {
 					c.must(id, broker.StateCancelled)
 				}

@@ -66,8 +66,7 @@ var reclaimRules = []Rule{
 			c.runOut(r)
 			var got []string
 			for range 20 {
-				res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 3})
-				c.ok("Reclaim", err)
+				res := ask(c, "Reclaim", c.b.Reclaim, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 3})
 				c.claimed(r, res, 3)
 				got = append(got, idsOf(res.Jobs)...)
 				c.that(w.renew().Lost, "Renew after the first Reclaim\ngot  not lost\nwant Lost")
@@ -146,8 +145,7 @@ var reclaimRules = []Rule{
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
 		w.claim(2)
 		c.runOut(r)
-		got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{"other"}, Max: 5})
-		c.ok("Reclaim", err)
+		got := ask(c, "Reclaim", c.b.Reclaim, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{"other"}, Max: 5})
 		c.same("reclaimed", idsOf(got.Jobs), []string{"b"})
 		c.same("worker of a", c.must("a", broker.StateActive).Worker, "w")
 		c.same("reclaimed of both queues", idsOf(r.reclaim(5)), []string{"a"})

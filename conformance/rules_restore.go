@@ -182,8 +182,7 @@ var restoreRules = []Rule{
 			c.accept(c.copyOf(id))
 			ref := c.find(id).Ref()
 			ref.Queue = elsewhere
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{ref}})
-			c.ok("Operate", err)
+			r := c.operate(broker.Operation{Kind: broker.OpDelete, Refs: []broker.Ref{ref}})
 			c.is("delete by a Ref of the original", r[0].Err, broker.ErrWrongState)
 		}
 	}},

@@ -101,8 +101,7 @@ var scheduleRules = []Rule{
 		"Without a Now, the store's clock decides. Every answer that has a Now tells this clock's time, and so does Ping.", nil, func(c *check) {
 			c.real()
 			w := c.worker("w")
-			before, err := c.b.Claim(c.ctx, w.request(0))
-			c.ok("Claim", err)
+			before := ask(c, "Claim", c.b.Claim, w.request(0))
 			late := c.job("late")
 			late.Delay = time.Hour
 			c.accept(c.job("a"), late)
@@ -117,10 +116,8 @@ var scheduleRules = []Rule{
 			until := c.workers()["w"].Until
 			c.that(!until.Before(before.Now.Add(lease)) && !until.After(after.Add(lease+c.tick)),
 				"the lease's end\ngot  %v\nwant %v after the renewal, which was at %v or before", until, lease, after)
-			page, err := c.b.Find(c.ctx, broker.Query{Queue: c.q, IDs: []string{"a"}})
-			c.ok("Find", err)
-			queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{})
-			c.ok("Queues", err)
+			page := ask(c, "Find", c.b.Find, broker.Query{Queue: c.q, IDs: []string{"a"}})
+			queues := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{})
 			c.that(!page.Now.Before(after) && !queues.Now.Before(page.Now),
 				"Now of Find and Queues\ngot  %v and %v\nwant the store's clock, after %v", page.Now, queues.Now, after)
 			ping, err := c.b.Ping(c.ctx)
@@ -133,18 +130,14 @@ var scheduleRules = []Rule{
 		c.add("a")
 		w := c.worker("w")
 		c.pass(time.Second)
-		claimed, err := c.b.Claim(c.ctx, w.request(1))
-		c.ok("Claim", err)
+		claimed := ask(c, "Claim", c.b.Claim, w.request(1))
 		c.same("Now of Claim", claimed.Now, c.now)
 		c.same("Now of Renew", w.renew().Now, c.now)
-		reclaimed, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Max: 1})
-		c.ok("Reclaim", err)
+		reclaimed := ask(c, "Reclaim", c.b.Reclaim, broker.ReclaimRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Max: 1})
 		c.same("Now of Reclaim", reclaimed.Now, c.now)
-		page, err := c.b.Find(c.ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a"}})
-		c.ok("Find", err)
+		page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a"}})
 		c.same("Now of Find", page.Now, c.now)
-		queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-		c.ok("Queues", err)
+		queues := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 		c.same("Now of Queues", queues.Now, c.now)
 	}},
 	{"Schedule/DeadlinesAreTheFrameworks", "§9",

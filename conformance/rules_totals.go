@@ -37,8 +37,7 @@ var totalsRules = []Rule{
 			c.totalsAre("after repeats of a settle", want)
 			req := w.request(1)
 			req.Settle = broker.SettleRequest{Now: c.now, Worker: w.id, Number: w.number, Items: items}
-			_, err := w.b.Claim(c.ctx, req)
-			c.ok("Claim", err)
+			ask(c, "Claim", w.b.Claim, req)
 			c.totalsAre("after a repeat that a claim carried", want)
 			w.sendAs(w.number-1, items...)
 			c.totalsAre("after a settle with an older number", want)
@@ -90,8 +89,7 @@ var totalsRules = []Rule{
 		c.retireAll(w)
 		c.totalsAre("after the worker retired", want)
 		c.decide(broker.OpDelete, "c")
-		results, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.ok("Operate", err)
+		results := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 		c.ok("removal of the queue", results[0].Err)
 		c.add("anew")
 		c.totalsAre("of a queue that was removed and made again", broker.Totals{Enqueued: 1})
@@ -145,8 +143,7 @@ var totalsRules = []Rule{
 		req.Settle = broker.SettleRequest{Now: c.now, Worker: w.id, Number: w.number, Items: []broker.Settlement{
 			{Job: &held[13], Outcome: broker.Complete(nil), Waited: time.Second, Ran: time.Minute},
 			{Job: &held[14], Outcome: broker.Complete(nil), Waited: time.Second}}}
-		_, err := w.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
+		ask(c, "Claim", w.b.Claim, req)
 		got := c.counted(c.q).Totals
 		want = want.Plus(broker.Totals{Completed: 2, Waits: 2, WaitedMicros: 2e6, Runs: 1, RanMicros: 60e6})
 		want.Claimed = got.Claimed // the claim may have given a released job

@@ -103,8 +103,7 @@ var wakeRules = []Rule{
 		j.Delay = 30 * time.Millisecond
 		c.accept(j)
 		due := c.find("a").RunAt
-		got, err := c.b.Claim(c.ctx, w.request(1))
-		c.ok("Claim", err)
+		got := ask(c, "Claim", c.b.Claim, w.request(1))
 		c.that(len(got.Jobs) > 0 || got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due) // a slow store: it is due
 		if len(got.Jobs) == 0 {
 			got = c.claimDue(w)
@@ -173,8 +172,7 @@ var wakeRules = []Rule{
 			w := c.worker("w")
 			req := w.request(1)
 			req.Wait = 20 * time.Millisecond
-			got, err := c.b.Claim(c.ctx, req)
-			c.ok("Claim", err)
+			got := ask(c, "Claim", c.b.Claim, req)
 			c.same("jobs", len(got.Jobs), 0)
 		}},
 	{"Wake/EndsWithItsContext", "§17",

@@ -117,8 +117,7 @@ func (c *check) list(q broker.Query) []broker.Job {
 	var jobs []broker.Job
 	seen := make(map[string]bool)
 	for range 1000 {
-		page, err := c.b.Find(c.ctx, q)
-		c.ok("Find", err)
+		page := ask(c, "Find", c.b.Find, q)
 		if limit := max(q.Limit, 1); q.Limit > 0 && len(page.Jobs) > limit {
 			c.failf("jobs on one page\ngot  %d\nwant at most the limit of %d", len(page.Jobs), limit)
 		}
@@ -139,8 +138,7 @@ func (c *check) list(q broker.Query) []broker.Job {
 // queue returns the description of a queue, which must be known.
 func (c *check) queue(name string) broker.QueueInfo {
 	c.tb.Helper()
-	reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: []string{name}, Workers: true})
-	c.ok("Queues", err)
+	reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now, Names: []string{name}, Workers: true})
 	if len(reply.Queues) != 1 || reply.Queues[0].Name != name {
 		c.failf("Queues(%s)\ngot  %d queues\nwant that one", name, len(reply.Queues))
 	}
@@ -179,8 +177,7 @@ func (c *check) policy(change broker.PolicyRequest) broker.Policy {
 	if change.Queue == "" {
 		change.Queue = c.q
 	}
-	p, err := c.b.Policy(c.ctx, change)
-	c.ok("Policy", err)
+	p := ask(c, "Policy", c.b.Policy, change)
 	return p
 }
 
@@ -194,8 +191,7 @@ func (c *check) prune() broker.Pruned {
 	c.tb.Helper()
 	var sum broker.Pruned
 	for range 100 {
-		p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{c.q}, Max: 100})
-		c.ok("Prune", err)
+		p := ask(c, "Prune", c.b.Prune, broker.PruneRequest{Now: c.now, Queues: []string{c.q}, Max: 100})
 		sum.Completed, sum.Cancelled, sum.Dead = sum.Completed+p.Completed, sum.Cancelled+p.Cancelled, sum.Dead+p.Dead
 		sum.Other += p.Other
 		if !p.More {
@@ -210,8 +206,7 @@ func (c *check) prune() broker.Pruned {
 func (c *check) mark(req broker.MarkRequest) broker.Marked {
 	c.tb.Helper()
 	req.Now = c.now
-	m, err := c.b.Mark(c.ctx, req)
-	c.ok("Mark", err)
+	m := ask(c, "Mark", c.b.Mark, req)
 	return m
 }
 

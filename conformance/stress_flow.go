@@ -240,8 +240,7 @@ func (l *limitLedger) close() {
 	w := c.worker(fmt.Sprint("last of ", c.q))
 	for end := time.Now().Add(patience); ; {
 		reclaimed := w.reclaim(100)
-		got, err := w.b.Claim(c.ctx, w.request(100))
-		c.ok("Claim", err)
+		got := ask(c, "Claim", w.b.Claim, w.request(100))
 		c.ok("what the last worker was told", l.started(got))
 		all := append(reclaimed, got.Jobs...)
 		l.ending(all)

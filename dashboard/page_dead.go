@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -185,28 +186,10 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 		left = append(left, q)
 	}
 	size := min(sampleRecords, max(leastRecords, sampleFinds*sampleRecords/len(left)))
-	var groups inspect.Groups
-	for budget := sampleFinds * sampleRecords; len(left) > 0 && budget > 0; budget -= size {
-		next := left[0]
-		left = left[1:]
-		next.Limit = size
-		page, err := h.inspector.List(ctx, next)
-		if err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			groups.Add(&page.Jobs[i])
-		}
-		if next.Cursor = page.Cursor; next.Cursor != "" {
-			left = append(left, next)
-		}
+	for n := range left {
+		left[n].Limit = size
 	}
-	for _, one := range left {
-		p.Rest = append(p.Rest, one.Queue)
-	}
-	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the queue filter above the list offers all of them
-	p.finish(&groups)
-	return nil
+	return h.inTurn(ctx, ctx, left, (sampleFinds*sampleRecords+size-1)/size, p)
 }
 
 // sampleAll examines all dead jobs, the newest of each queue in turn, for at most
@@ -214,13 +197,19 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
 	limited, cancel := context.WithTimeout(ctx, h.allTime)
 	defer cancel()
-	var groups inspect.Groups
 	var left []inspect.Query
 	for _, info := range p.dying(s) {
 		q.Queue, q.Newest, q.Cursor, q.Limit = info.Name, true, "", allRecords
 		left = append(left, q)
 	}
-	for len(left) > 0 {
+	return h.inTurn(ctx, limited, left, math.MaxInt, p)
+}
+
+// inTurn examines a page of each query in turn, until there is none left, it has examined so many
+// pages, or limited ends.
+func (h *Handler) inTurn(ctx, limited context.Context, left []inspect.Query, pages int, p *deadPage) error {
+	var groups inspect.Groups
+	for ; len(left) > 0 && pages > 0; pages-- {
 		next := left[0]
 		page, err := h.inspector.List(limited, next)
 		if limited.Err() != nil && ctx.Err() == nil {
@@ -237,9 +226,10 @@ func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p
 			left = append(left, next)
 		}
 	}
-	for _, one := range left[:min(len(left), sampleQueues)] {
+	for _, one := range left {
 		p.Rest = append(p.Rest, one.Queue)
 	}
+	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the queue filter above the list offers all of them
 	p.finish(&groups)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -79,7 +80,7 @@ func (x *runner) once(ctx context.Context, definitions []Definition) error {
 // revive sends dead schedules back to their queue.
 func (x *runner) revive(ctx context.Context) error {
 	q := broker.Query{Queue: Queue, State: broker.StateDead, Suppressed: true, NoPayload: true, Limit: pageSize}
-	return x.pages(ctx, q, func(page []broker.Job) error {
+	return reserved.Each(ctx, x.broker, q, func(page []broker.Job) error {
 		for i := range page {
 			job := &page[i]
 			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) && err != nil {
@@ -99,7 +100,7 @@ func (x *runner) countMissing(ctx context.Context, definitions []Definition) (mi
 		for _, d := range some {
 			q.IDs = append(q.IDs, d.ID)
 		}
-		page, err := x.find(ctx, q)
+		page, err := x.broker.Find(ctx, q)
 		if err != nil {
 			return 0, err
 		}

@@ -160,9 +160,9 @@ func TestSchedule_LostState(t *testing.T) {
 		w.put("s", Every(10*time.Minute), WithMisfire(RunUpTo(1000, 0)))
 		start := time.Now()
 		pass(5*time.Hour + time.Minute)
-		m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + "s", Owner: markOwner, TTL: time.Hour})
+		m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkTake, Name: "schedule:s", Owner: "schedule", TTL: time.Hour})
 		if err == nil {
-			m, err = w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + "s", Owner: markOwner, Fence: m.Fence})
+			m, err = w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkDrop, Name: "schedule:s", Owner: "schedule", Fence: m.Fence})
 		}
 		if err != nil || !m.Held {
 			t.Fatal(m, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // Examine finds schedules that do not tick as they should. `jobsctl doctor` shows
@@ -75,7 +76,7 @@ func (s *Schedules) repair(ctx context.Context, id string) (fixed bool, left str
 	if job == nil {
 		return false, "", err
 	}
-	now, err := s.now(ctx)
+	now, err := s.broker.Ping(ctx)
 	if err != nil {
 		return false, "", err
 	}
@@ -111,15 +112,15 @@ func (s *Schedules) lower(ctx context.Context, job *broker.Job, now time.Time) (
 	}
 	// First the definition: a run of the old one would raise the state again.
 	if isAhead(r.Since, now) {
-		r.Since = when(now)
-		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpEdit, Payload: r.encode()}, job); err != nil {
+		r.Since = reserved.When(now)
+		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpEdit, Payload: reserved.Encode(r)}, job); err != nil {
 			return false, err
 		}
 		lowered = true
 	}
 	err = s.change(ctx, job.ID, func(st *state, now time.Time) error {
 		if isAhead(st.Through, now) {
-			st.Through, lowered = when(now), true
+			st.Through, lowered = reserved.When(now), true
 		}
 		return nil
 	})

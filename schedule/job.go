@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // job is the stored form of what each tick enqueues.
@@ -21,8 +22,8 @@ type job struct {
 	Priority       broker.Priority   `json:"priority"`
 	MaxRetries     int               `json:"max_retries"`
 	CrashBudget    int               `json:"crash_budget,omitzero"`
-	Timeout        duration          `json:"timeout,omitzero"`
-	Retention      duration          `json:"retention,omitzero"`
+	Timeout        reserved.Duration `json:"timeout,omitzero"`
+	Retention      reserved.Duration `json:"retention,omitzero"`
 	Backoff        broker.Backoff    `json:"backoff,omitzero"`
 	Unique         broker.Unique     `json:"unique,omitzero"`
 	Key            string            `json:"key,omitempty"`
@@ -43,7 +44,7 @@ func newJob(draft broker.NewJob) (job, error) {
 		}
 	}
 	j := job{Queue: draft.Queue, Type: b.Type, TypeVersion: b.TypeVersion, Priority: b.Priority, MaxRetries: b.MaxRetries,
-		CrashBudget: b.CrashBudget, Timeout: duration(b.Timeout), Retention: duration(b.Retention), Backoff: b.Backoff,
+		CrashBudget: b.CrashBudget, Timeout: reserved.Duration(b.Timeout), Retention: reserved.Duration(b.Retention), Backoff: b.Backoff,
 		Unique: b.Unique, Key: b.Key, CorrelationID: b.CorrelationID, IdempotencyKey: b.IdempotencyKey,
 		PayloadRef: b.PayloadRef, Source: b.Source}
 	if utf8.Valid(b.Payload) {

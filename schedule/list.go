@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // Info describes a schedule.
@@ -51,7 +52,7 @@ func (s *Schedules) Get(ctx context.Context, id string) (Info, error) {
 	if err != nil {
 		return Info{}, about(err, "get schedule", id)
 	}
-	now, err := s.now(ctx)
+	now, err := s.broker.Ping(ctx)
 	if err != nil {
 		return Info{}, about(err, "get schedule", id)
 	}
@@ -87,11 +88,11 @@ func (s *Schedules) Page(ctx context.Context, cursor string) (some []Info, next 
 	if err := s.check(ctx); err != nil {
 		return nil, "", about(err, "list schedules", "")
 	}
-	now, err := s.now(ctx)
+	now, err := s.broker.Ping(ctx)
 	if err != nil {
 		return nil, "", about(err, "list schedules", "")
 	}
-	page, err := s.find(ctx, broker.Query{Queue: Queue, Key: jobKey, Suppressed: true, Limit: pageSize, Cursor: cursor})
+	page, err := s.broker.Find(ctx, broker.Query{Queue: Queue, Key: jobKey, Suppressed: true, Limit: pageSize, Cursor: cursor})
 	if err != nil {
 		return nil, "", about(err, "list schedules", "")
 	}
@@ -119,22 +120,6 @@ const (
 	readers  = 16 // how many states are read at the same time
 )
 
-// pages calls f with the pages of a query's answer.
-func (s *Schedules) pages(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
-	for {
-		page, err := s.find(ctx, q)
-		if err != nil {
-			return err
-		}
-		if err := f(page.Jobs); err != nil {
-			return err
-		}
-		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
-}
-
 // info describes a schedule by its job and its state.
 func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (Info, error) {
 	info := Info{ID: job.ID, Now: now, Status: StatusUnreadable, State: job.State}
@@ -156,7 +141,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Error = err.Error()
 		return info, nil
 	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + job.ID})
+	m, err := s.states().Peek(ctx, job.ID)
 	if err != nil {
 		return info, err
 	}
@@ -180,7 +165,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 	from := r.from(st.Through)
 	ahead := isAhead(from, now)
 	if ahead {
-		from = when(now)
+		from = reserved.When(now)
 	}
 	if next, ok := p.after(from); ok {
 		following, _ := p.after(next)

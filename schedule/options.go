@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // Definition is a schedule as a program defines it.
@@ -83,17 +84,19 @@ func WithOverlap(o Overlap) Option { return optionFunc(func(s *settings) { s.Ove
 // always shorter than the time until the next tick. IDs and headers of jobs keep the nominal time. The
 // default is zero.
 func WithJitter(d time.Duration) Option {
-	return optionFunc(func(s *settings) { s.Jitter = duration(d) })
+	return optionFunc(func(s *settings) { s.Jitter = reserved.Duration(d) })
 }
 
 // WithStart sets the time before which there is no tick and from which intervals
 // are counted. By default, ticks begin when the schedule is put, and Every says
 // how intervals are counted.
-func WithStart(t time.Time) Option { return optionFunc(func(s *settings) { s.Start = when(t) }) }
+func WithStart(t time.Time) Option {
+	return optionFunc(func(s *settings) { s.Start = reserved.When(t) })
+}
 
 // WithEnd sets the time after which there is no tick. The default is none. The
 // schedule stays, and does nothing, until it is deleted.
-func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = when(t) }) }
+func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = reserved.When(t) }) }
 
 // WithPaused creates a schedule paused, until Resume; see Schedules.Pause. It has
 // no effect on a schedule that exists. By default a new schedule ticks.
@@ -102,7 +105,7 @@ func WithPaused(by string) Option { return optionFunc(func(s *settings) { s.Paus
 // WithExpiry gives each tick's job a deadline of d after its nominal time; see
 // jobs.WithDeadline. It must be longer than the jitter. The default is none.
 func WithExpiry(d time.Duration) Option {
-	return optionFunc(func(s *settings) { s.Expiry = duration(d) })
+	return optionFunc(func(s *settings) { s.Expiry = reserved.Duration(d) })
 }
 
 // WithJob sets enqueue options of each tick's job, which override those of the

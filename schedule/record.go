@@ -1,50 +1,39 @@
 package schedule
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // record is the stored form of a schedule, the payload of its job.
 type record struct {
-	Version int       `json:"v"`
-	Owner   string    `json:"owner"`
-	Spec    string    `json:"spec"`
-	Zone    string    `json:"zone,omitempty"`
-	Start   time.Time `json:"start,omitzero"`
-	End     time.Time `json:"end,omitzero"`
-	Jitter  duration  `json:"jitter,omitzero"`
-	Expiry  duration  `json:"expiry,omitzero"`
-	Misfire Misfire   `json:"misfire"`
-	Overlap Overlap   `json:"overlap"`
-	Job     job       `json:"job"`
-	Paused  string    `json:"paused,omitempty"` // who created it paused
-	Since   time.Time `json:"since"`            // when its times last changed: earlier ticks do not count
-	Born    time.Time `json:"born"`             // when it was created: state with another value belongs to a deleted schedule
+	Version int               `json:"v"`
+	Owner   string            `json:"owner"`
+	Spec    string            `json:"spec"`
+	Zone    string            `json:"zone,omitempty"`
+	Start   time.Time         `json:"start,omitzero"`
+	End     time.Time         `json:"end,omitzero"`
+	Jitter  reserved.Duration `json:"jitter,omitzero"`
+	Expiry  reserved.Duration `json:"expiry,omitzero"`
+	Misfire Misfire           `json:"misfire"`
+	Overlap Overlap           `json:"overlap"`
+	Job     job               `json:"job"`
+	Paused  string            `json:"paused,omitempty"` // who created it paused
+	Since   time.Time         `json:"since"`            // when its times last changed: earlier ticks do not count
+	Born    time.Time         `json:"born"`             // when it was created: state with another value belongs to a deleted schedule
 }
 
 // recordVersion is the newest version that this program knows.
 const recordVersion = 1
 
-// duration is a time.Duration that people can read in JSON.
-type duration time.Duration
-
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
 // MarshalJSON writes the window in readable form, such as "1m0s".
 func (m Misfire) MarshalJSON() ([]byte, error) {
-	return json.Marshal(misfireForm{m.Max, duration(m.Window)})
+	return json.Marshal(misfireForm{m.Max, reserved.Duration(m.Window)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -56,16 +45,8 @@ func (m *Misfire) UnmarshalJSON(text []byte) error {
 }
 
 type misfireForm struct {
-	Max    int      `json:"max"`
-	Window duration `json:"window,omitzero"`
-}
-
-// when returns t as it is stored: in UTC, to the microsecond.
-func when(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC().Truncate(time.Microsecond)
+	Max    int               `json:"max"`
+	Window reserved.Duration `json:"window,omitzero"`
 }
 
 const (
@@ -161,30 +142,11 @@ func (r *record) sameTimes(other *record) bool {
 	return r.Spec == other.Spec && r.Zone == other.Zone && r.Start.Equal(other.Start) && r.End.Equal(other.End) && r.Jitter == other.Jitter
 }
 
-func (r *record) encode() []byte {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // every field can be encoded
-	}
-	return text
-}
-
-// decode reads a record. It refuses unknown fields: a newer version wrote them.
+// decode reads a record.
 func decode(payload []byte) (*record, error) {
-	var head struct {
-		Version int `json:"v"`
-	}
-	if err := json.Unmarshal(payload, &head); err != nil {
-		return nil, fmt.Errorf("%w: the definition is not JSON: %w", broker.ErrMalformed, err)
-	}
-	if head.Version > recordVersion {
-		return nil, &broker.Error{Field: "definition", Err: broker.ErrNewerForm, Hint: "update this program"}
-	}
 	r := new(record)
-	in := json.NewDecoder(bytes.NewReader(payload))
-	in.DisallowUnknownFields()
-	if err := in.Decode(r); err != nil {
-		return nil, fmt.Errorf("%w: the definition: %w", broker.ErrMalformed, err)
+	if err := reserved.Decode(payload, "definition", recordVersion, r); err != nil {
+		return nil, err
 	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("%w: the definition: %w", broker.ErrMalformed, err)

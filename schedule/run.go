@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -40,7 +41,7 @@ func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 	switch {
 	case err == nil:
 		return jobs.Snooze(nap)
-	case errors.Is(err, errOvertaken):
+	case errors.Is(err, reserved.ErrOvertaken):
 		return jobs.Snooze(sleep.Jitter(pollMin, 0.9))
 	case errors.Is(err, broker.ErrNewerForm) || errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrInvalid):
 		x.log.Error("jobs: a schedule cannot run here", "schedule", job.ID(), "error", err)
@@ -63,7 +64,7 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	now, err := x.now(ctx)
+	now, err := x.broker.Ping(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +170,7 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 
 // unfinished reports whether the job of a tick has not ended yet.
 func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
-	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
+	page, err := x.broker.Find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
 	if err != nil {
 		return false, err
 	}
@@ -180,7 +181,7 @@ func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
 func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) error {
 	if st.Cancel != nil {
 		ref := broker.Ref{Queue: st.Cancel.Queue, ID: st.Cancel.ID, Epoch: broker.AnyEpoch}
-		results, err := x.operate(ctx, broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{ref}})
+		results, err := x.broker.Operate(ctx, broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{ref}})
 		if err == nil && broker.StoreFailed(results[0].Err) {
 			err = results[0].Err
 		}
@@ -238,7 +239,7 @@ func (x *runner) isOf(ctx context.Context, id string, r *record, k tick, j *last
 	if j.ID == k.jobID(id) || j.ID == "" {
 		return j.ID != "", nil
 	}
-	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
+	page, err := x.broker.Find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
 	switch {
 	case err != nil:
 		return false, err

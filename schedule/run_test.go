@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // A year of daily ticks in three zones with clock changes: each runs once, at its
@@ -221,7 +222,7 @@ func TestSchedule_JitterMovesAllTicksAlike(t *testing.T) {
 			t.Errorf("%d ticks ran, put off by %v; want 10, all by the same", len(w.begun), offsets)
 		}
 	})
-	r := record{Jitter: duration(time.Hour)}
+	r := record{Jitter: reserved.Duration(time.Hour)}
 	var sum time.Duration
 	for i := range 1000 {
 		sum += r.offset(fmt.Sprintf("schedule-%d", i))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -19,9 +20,7 @@ const (
 	jobType = "schedule"
 	jobKey  = "schedule" // the partition key of schedules: List finds them by it, in any state
 
-	callTimeout = 5 * time.Second // of one call to the broker
-	runTimeout  = time.Minute     // of one run of a schedule
-	failedPause = 10 * time.Second
+	runTimeout = time.Minute // of one run of a schedule
 )
 
 // Schedules are the schedules of one store. They are safe for concurrent use.
@@ -37,7 +36,12 @@ type Schedules struct {
 // puts them: an application or a part of it, the same in all its processes. It
 // keeps two programs from using the same ID, and Sync from deleting other
 // programs' schedules. Tools that put nothing can leave it empty.
-func New(b broker.Broker, owner string) *Schedules { return &Schedules{broker: b, owner: owner} }
+func New(b broker.Broker, owner string) *Schedules {
+	if b != nil {
+		b = reserved.Bounded(b)
+	}
+	return &Schedules{broker: b, owner: owner}
+}
 
 // Change says what Put did.
 type Change string
@@ -75,11 +79,11 @@ func (s *Schedules) tryPut(ctx context.Context, d Definition) (Change, error) {
 	}
 	var change Change
 	err = s.repeat(ctx, func() error {
-		now, err := s.now(ctx)
+		now, err := s.broker.Ping(ctx)
 		if err != nil {
 			return err
 		}
-		wanted.Since, wanted.Born = when(now), when(now)
+		wanted.Since, wanted.Born = reserved.When(now), reserved.When(now)
 		stored, err := s.stored(ctx, d.ID)
 		switch {
 		case errors.Is(err, broker.ErrNotFound):
@@ -101,17 +105,8 @@ func (s *Schedules) create(ctx context.Context, id string, r *record) error {
 	if s.broker.Limits().NoMark {
 		return &broker.Error{Field: "schedule", Err: broker.ErrUnsupported, Hint: "the store has no marks, which schedules need"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	receipts, err := s.broker.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id, Body: broker.Body{
-		Type: jobType, TypeVersion: recordVersion, Payload: r.encode(), Key: jobKey, Source: r.Owner,
-		Priority:   broker.PriorityNormal,
-		MaxRetries: broker.MaxRetriesCap, Timeout: runTimeout,
-		Backoff: broker.Backoff{Kind: broker.BackoffExponential, Base: failedPause, Max: 6 * failedPause},
-	}}}})
-	if err == nil {
-		err = receipts[0].Err
-	}
+	err := reserved.Put(ctx, s.broker, Queue, broker.NewJob{ID: id, Body: broker.Body{Type: jobType, TypeVersion: recordVersion,
+		Payload: reserved.Encode(r), Key: jobKey, Source: r.Owner, Timeout: runTimeout}})
 	if errors.Is(err, broker.ErrDuplicate) {
 		return errAgain // another client was first
 	}
@@ -136,7 +131,7 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	if wanted.sameTimes(have) {
 		wanted.Since = have.Since
 	}
-	change, payload := Unchanged, wanted.encode()
+	change, payload := Unchanged, reserved.Encode(wanted)
 	if string(payload) != string(job.Payload) {
 		change = Updated
 		if job.State == broker.StateActive {
@@ -268,11 +263,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpDelete}, job); err != nil {
 			return again(err)
 		}
-		m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner, TTL: time.Minute})
-		if err == nil && m.Held {
-			_, err = s.mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + id, Owner: markOwner, Fence: m.Fence})
-		}
-		return err
+		return s.states().Remove(ctx, id)
 	}), "delete schedule", id)
 }
 
@@ -281,7 +272,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 func (s *Schedules) Pause(ctx context.Context, id, by string) error {
 	return about(s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused == nil {
-			st.Paused = &Pause{At: when(now), By: by}
+			st.Paused = &Pause{At: reserved.When(now), By: by}
 		}
 		return nil
 	}), "pause schedule", id)
@@ -293,7 +284,7 @@ func (s *Schedules) Resume(ctx context.Context, id string) error {
 	waits := false
 	err := s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused != nil {
-			st.Paused, st.Through = nil, later(st.Through, when(now))
+			st.Paused, st.Through = nil, later(st.Through, reserved.When(now))
 		}
 		waits = !st.Buffered.IsZero()
 		return nil
@@ -316,7 +307,7 @@ func later(a, b time.Time) time.Time {
 // schedule runs, RunNow waits for the end of that run, for ten seconds at most.
 func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
 	err = s.change(ctx, id, func(st *state, now time.Time) error {
-		at := when(now)
+		at := reserved.When(now)
 		if !at.After(st.LastRun) {
 			at = st.LastRun.Add(time.Microsecond)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // state is what a schedule has done. It is the value of a mark, whose fence
@@ -60,15 +61,16 @@ type Pause struct {
 }
 
 const (
-	markPrefix   = "schedule:"
-	markOwner    = "schedule"
 	stateVersion = 1
 	// lostState is how far back a schedule runs ticks after the store lost its
 	// state: as long as IDs are remembered, so that no tick runs twice.
 	lostState = broker.DefaultDuplicateSpan
 )
 
-var errOvertaken = errors.New("somebody else changed the schedule's state meanwhile")
+// states are the marks with the states of the schedules.
+func (s *Schedules) states() reserved.States {
+	return reserved.States{Broker: s.broker, Of: "schedule"}
+}
 
 // paused returns the pause of a schedule that was created paused, otherwise nil.
 func (r *record) paused() *Pause {
@@ -83,24 +85,16 @@ func (r *record) paused() *Pause {
 func firstState(r *record, runs int, now time.Time) state {
 	s := state{Version: stateVersion, Born: r.Born, Through: r.Since, Paused: r.paused()}
 	if back := now.Add(-lostState); runs > 0 && s.Through.Before(back) {
-		s.Through = when(back)
+		s.Through = reserved.When(back)
 	}
 	return s
 }
 
 // take reads a schedule's state. Earlier readers of it can no longer write.
 func (s *Schedules) take(ctx context.Context, id string, first state) (st state, fence int64, err error) {
-	value, err := json.Marshal(first)
+	m, err := s.states().Take(ctx, id, first)
 	if err != nil {
 		return st, 0, err
-	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner,
-		TTL: broker.MaxDelay, Value: value})
-	if err != nil {
-		return st, 0, err
-	}
-	if !m.Held {
-		return st, 0, fmt.Errorf("the mark of the schedule is held by %q", m.Owner)
 	}
 	if err = json.Unmarshal(m.Value, &st); err != nil {
 		return st, 0, fmt.Errorf("%w: the schedule's state: %w", broker.ErrMalformed, err)
@@ -114,19 +108,9 @@ func (s *Schedules) take(ctx context.Context, id string, first state) (st state,
 	return st, m.Fence, nil
 }
 
-// keep writes a schedule's state. The error is errOvertaken if another reader has
-// taken it since.
+// keep writes a schedule's state, unless another reader has taken it since.
 func (s *Schedules) keep(ctx context.Context, id string, fence int64, st *state) error {
-	value, err := json.Marshal(st)
-	if err != nil {
-		return err
-	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkSet, Name: markPrefix + id, Owner: markOwner, Fence: fence,
-		TTL: broker.MaxDelay, Value: value})
-	if err == nil && !m.Held {
-		err = errOvertaken
-	}
-	return err
+	return s.states().Keep(ctx, id, fence, broker.MaxDelay, st)
 }
 
 // change applies f to the state of a stored schedule. It tries again if another
@@ -137,7 +121,7 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 		if err != nil {
 			return err
 		}
-		now, err := s.now(ctx)
+		now, err := s.broker.Ping(ctx)
 		if err != nil {
 			return err
 		}
@@ -148,7 +132,7 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 		if err = f(&st, now); err != nil {
 			return err
 		}
-		if err = s.keep(ctx, id, fence, &st); !errors.Is(err, errOvertaken) || attempt >= maxAttempts {
+		if err = s.keep(ctx, id, fence, &st); !errors.Is(err, reserved.ErrOvertaken) || attempt >= maxAttempts {
 			return err
 		}
 	}

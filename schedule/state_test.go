@@ -8,6 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/mortal"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // A server dies just after it enqueued a tick, and no other server runs until the
@@ -51,7 +52,7 @@ func TestState_AnOvertakenRunWritesNothing(t *testing.T) {
 		if err := w.schedules.Pause(w.Context(), "s", "ada"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.schedules.keep(w.Context(), "s", fence, &st); !errors.Is(err, errOvertaken) {
+		if err := w.schedules.keep(w.Context(), "s", fence, &st); !errors.Is(err, reserved.ErrOvertaken) {
 			t.Errorf("writing with an old fence says %v", err)
 		}
 		if w.info("s").Paused == nil {

@@ -2,12 +2,9 @@ package schedule
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
-
-// Calls to the broker, each with a timeout.
 
 func (s *Schedules) check(ctx context.Context) error {
 	switch {
@@ -19,35 +16,10 @@ func (s *Schedules) check(ctx context.Context) error {
 	return nil
 }
 
-// now returns the store's time.
-func (s *Schedules) now(ctx context.Context) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.broker.Ping(ctx)
-}
-
-func (s *Schedules) mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.broker.Mark(ctx, req)
-}
-
-func (s *Schedules) find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.broker.Find(ctx, q)
-}
-
-func (s *Schedules) operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.broker.Operate(ctx, op)
-}
-
 // decideOn carries out an operation on one job.
 func (s *Schedules) decideOn(ctx context.Context, op broker.Operation, job *broker.Job) error {
 	op.Refs = []broker.Ref{{Queue: job.Queue, ID: job.ID, Epoch: job.Epoch}}
-	results, err := s.operate(ctx, op)
+	results, err := s.broker.Operate(ctx, op)
 	if err == nil {
 		err = results[0].Err
 	}
@@ -62,7 +34,7 @@ func (s *Schedules) job(ctx context.Context, id string) (*broker.Job, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, Suppressed: true})
+	page, err := s.broker.Find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, Suppressed: true})
 	if err == nil && len(page.Jobs) == 0 {
 		err = broker.ErrNotFound
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // additions returns n additions to the graph of a workflow with the node n0, each of a node after the one before.
@@ -80,7 +81,7 @@ func TestLetters_LeaveOutTheAdditionsThatARunHasMerged(t *testing.T) {
 		for i := range 3 {
 			add := graph{Version: graphVersion, Birth: "birth", By: "n0", Nodes: []vertex{{Name: fmt.Sprint("n", i+1)}}}
 			id := addID("wf", "birth", fmt.Sprint(i))
-			if err := s.letter(w.Context(), "wf", id, typeAdd, add.encode()); err != nil {
+			if err := s.letter(w.Context(), "wf", id, typeAdd, reserved.Encode(add)); err != nil {
 				t.Fatal(err)
 			}
 			taken[id] = i < 2

@@ -12,6 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/parked"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 const (
@@ -54,9 +55,9 @@ type builder struct {
 
 // plan checks a workflow and returns its plan.
 func (b builder) plan(w *Workflow, id string) (*plan, error) {
-	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: when(w.Deadline), Retention: duration(w.Retention)}}
+	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: reserved.When(w.Deadline), Retention: reserved.Duration(w.Retention)}}
 	if p.graph.Retention == 0 {
-		p.graph.Retention = duration(defaultRetention)
+		p.graph.Retention = reserved.Duration(defaultRetention)
 	}
 	if err := broker.CheckTime("Deadline", w.Deadline); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 		return nil, err
 	}
 	p.give("")
-	if size := len(p.graph.encode()); size > b.limits.PayloadLimit() {
+	if size := len(reserved.Encode(p.graph)); size > b.limits.PayloadLimit() {
 		return nil, &broker.Error{Field: "nodes", Err: broker.ErrTooLarge, Hint: fmt.Sprintf(
 			"%d nodes with %d edges make a graph of %d bytes, the limit is %d; %s, use shorter names, or nest workflows",
 			len(nodes), countEdges(nodes), size, b.limits.PayloadLimit(), joinHint)}
@@ -212,7 +213,8 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 
 // vertex checks a node and fills v from it.
 func (b builder) vertex(p *plan, v *vertex, n *Node, find func(n *Node, field, name string) (int, error)) (err error) {
-	*v = vertex{Name: n.Name, Signal: n.Signal, Within: duration(n.Within), Delay: duration(n.Delay), At: when(n.At)}
+	*v = vertex{Name: n.Name, Signal: n.Signal, Within: reserved.Duration(n.Within), Delay: reserved.Duration(n.Delay),
+		At: reserved.When(n.At)}
 	switch n.OnDead {
 	case "", Fail:
 	case Continue, Skip:
@@ -382,12 +384,4 @@ func short(s string, max int) string {
 		end--
 	}
 	return s[:end] + "…"
-}
-
-// when returns t as it is stored: in UTC, to the microsecond.
-func when(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC().Truncate(time.Microsecond)
 }

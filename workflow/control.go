@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -36,7 +37,7 @@ func Retry(ctx context.Context, client *jobs.Client, id string, nodes ...string)
 func (s store) retry(ctx context.Context, id string, nodes []string) error {
 	for attempt := 0; ; attempt++ {
 		err := s.tryRetry(ctx, id, nodes)
-		if !errors.Is(err, errOvertaken) || attempt >= 10 {
+		if !errors.Is(err, reserved.ErrOvertaken) || attempt >= 10 {
 			return err
 		}
 		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {

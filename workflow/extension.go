@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // ExtensionConfig says how a server runs workflows. The zero value is ready to
@@ -27,7 +28,7 @@ func Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	if client.Broker() == nil {
 		panic("jobs/workflow: Extension: the client is nil, or is one of a transaction")
 	}
-	x := &runner{store: store{client.Broker()}, client: client, log: cfg.Logger}
+	x := &runner{store: store{reserved.Bounded(client.Broker())}, client: client, log: cfg.Logger}
 	if x.log == nil {
 		x.log = slog.Default()
 	}

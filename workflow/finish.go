@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -233,7 +234,7 @@ func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 	case errors.Is(err, broker.ErrNotFound), err == nil && (w.graph.Birth != l.Birth || w.job.State == broker.StateDead):
 		return nil
 	case err == nil && !w.job.State.Final(): // its last run is not settled
-		return jobs.Snooze(failedPause)
+		return jobs.Snooze(reserved.FailedPause)
 	case err == nil:
 		err = x.removeWhole(ctx, w, false)
 	}
@@ -254,7 +255,7 @@ func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 func (s store) removeWhole(ctx context.Context, w *stored, all bool) error {
 	err := s.empty(ctx, w, all)
 	if err == nil {
-		err = s.forget(ctx, w.job.ID, w.graph.Birth)
+		err = s.states().Remove(ctx, w.job.ID)
 	}
 	if err == nil {
 		err = s.remove(ctx, []broker.Ref{w.job.Ref()})

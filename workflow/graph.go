@@ -1,28 +1,27 @@
 package workflow
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // graph is the stored form of a workflow, the payload of its job, and of nodes
 // that a handler adds. It does not contain the tasks: they are stored as jobs.
 type graph struct {
-	Version   int       `json:"v"`
-	Birth     string    `json:"birth,omitempty"`  // random: tells this workflow from others with the same ID
-	Prefix    string    `json:"prefix,omitempty"` // of the IDs of its jobs
-	Parent    string    `json:"parent,omitempty"`
-	Deadline  time.Time `json:"deadline,omitzero"`
-	Retention duration  `json:"retention,omitzero"`
-	Queues    []string  `json:"queues,omitempty"`
-	Calls     []call    `json:"calls,omitempty"`
-	By        string    `json:"by,omitempty"`   // of an addition: the node that made it
-	Refs      []string  `json:"refs,omitempty"` // of an addition: existing nodes that its edges name
-	Nodes     []vertex  `json:"nodes"`
+	Version   int               `json:"v"`
+	Birth     string            `json:"birth,omitempty"`  // random: tells this workflow from others with the same ID
+	Prefix    string            `json:"prefix,omitempty"` // of the IDs of its jobs
+	Parent    string            `json:"parent,omitempty"`
+	Deadline  time.Time         `json:"deadline,omitzero"`
+	Retention reserved.Duration `json:"retention,omitzero"`
+	Queues    []string          `json:"queues,omitempty"`
+	Calls     []call            `json:"calls,omitempty"`
+	By        string            `json:"by,omitempty"`   // of an addition: the node that made it
+	Refs      []string          `json:"refs,omitempty"` // of an addition: existing nodes that its edges name
+	Nodes     []vertex          `json:"nodes"`
 
 	names map[string]int
 	topo  []int   // the nodes in topological order
@@ -47,56 +46,26 @@ const (
 // vertex is a node. It names other nodes by index; in an addition, -1, -2 and so
 // on are the entries of Refs. It names queues by index, from 1.
 type vertex struct {
-	Name   string    `json:"n"`
-	Queue  int       `json:"q,omitempty"` // of its job; 0 means that it has none
-	After  []int     `json:"a,omitempty"`
-	Any    []int     `json:"e,omitempty"`
-	Before []int     `json:"b,omitempty"` // of an addition only
-	OnDead OnDead    `json:"d,omitempty"` // empty means Fail
-	Undo   int       `json:"u,omitempty"` // the queue of its compensation
-	Signal string    `json:"s,omitempty"`
-	Within duration  `json:"w,omitempty"`
-	Delay  duration  `json:"t,omitempty"`
-	At     time.Time `json:"at,omitzero"`
+	Name   string            `json:"n"`
+	Queue  int               `json:"q,omitempty"` // of its job; 0 means that it has none
+	After  []int             `json:"a,omitempty"`
+	Any    []int             `json:"e,omitempty"`
+	Before []int             `json:"b,omitempty"` // of an addition only
+	OnDead OnDead            `json:"d,omitempty"` // empty means Fail
+	Undo   int               `json:"u,omitempty"` // the queue of its compensation
+	Signal string            `json:"s,omitempty"`
+	Within reserved.Duration `json:"w,omitempty"`
+	Delay  reserved.Duration `json:"t,omitempty"`
+	At     time.Time         `json:"at,omitzero"`
 }
 
 const graphVersion = 1
 
-// duration is a time.Duration that people can read in JSON.
-type duration time.Duration
-
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = duration(parsed)
-	return err
-}
-
-func (g *graph) encode() []byte {
-	text, err := json.Marshal(g)
-	if err != nil {
-		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // every field can be encoded
-	}
-	return text
-}
-
-// decode reads a graph. It refuses unknown fields: a newer version wrote them.
+// decode reads a graph.
 func decode(payload []byte) (*graph, error) {
-	var head struct {
-		Version int `json:"v"`
-	}
-	if err := json.Unmarshal(payload, &head); err != nil {
-		return nil, fmt.Errorf("%w: the graph is not JSON: %w", broker.ErrMalformed, err)
-	}
-	if head.Version > graphVersion {
-		return nil, &broker.Error{Field: "graph", Err: broker.ErrNewerForm, Hint: "update this program"}
-	}
 	g := new(graph)
-	in := json.NewDecoder(bytes.NewReader(payload))
-	in.DisallowUnknownFields()
-	if err := in.Decode(g); err != nil {
-		return nil, fmt.Errorf("%w: the graph: %w", broker.ErrMalformed, err)
+	if err := reserved.Decode(payload, "graph", graphVersion, g); err != nil {
+		return nil, err
 	}
 	for i := range g.Nodes {
 		v := &g.Nodes[i]

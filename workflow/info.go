@@ -244,7 +244,7 @@ const readers = 16
 
 // brief describes a workflow without its graph.
 func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + job.ID})
+	m, err := s.states().Peek(ctx, job.ID)
 	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
 	if err == nil && m.Held {
 		err = w.state.read(m.Value)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // Letters are what is sent to a workflow: signals, requests to cancel it, and
@@ -159,7 +160,7 @@ func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 	id := strings.TrimPrefix(job.PartitionKey(), letterKey(""))
 	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
 	if err != nil {
-		return jobs.Snooze(failedPause)
+		return jobs.Snooze(reserved.FailedPause)
 	}
 	if len(page.Jobs) > 0 {
 		return jobs.Snooze(letterSpan)

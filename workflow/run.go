@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -62,7 +63,7 @@ func (x *runner) workflow(ctx context.Context, job *jobs.Job) error {
 		return jobs.Cancel(errors.New("its client did not store all of it"))
 	case err == nil:
 		return jobs.Snooze(nap)
-	case errors.Is(err, errOvertaken):
+	case errors.Is(err, reserved.ErrOvertaken):
 		return jobs.Snooze(sleep.Jitter(pollMin, 0.9))
 	case errors.Is(err, broker.ErrNewerForm) || errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrInvalid):
 		x.log.Error("jobs: a workflow cannot run here", "workflow", job.ID(), "error", err)

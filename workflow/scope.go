@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // ErrNoResult says that a node has no result: it has not completed, or its
@@ -274,7 +275,7 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	if err := p.checkIDs(); err != nil {
 		return err
 	}
-	text := p.graph.encode()
+	text := reserved.Encode(p.graph)
 	sum := sha256.Sum256(text)
 	id := addID(s.id, g.Birth, hex.EncodeToString(sum[:8]))
 	grown, err := decode(text)

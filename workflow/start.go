@@ -10,6 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/parked"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -18,8 +19,7 @@ const (
 	keyWorkflow  = "workflow" // the partition key of workflows: List finds them by it
 	keyNested    = "nested"
 
-	failedPause = 10 * time.Second
-	runTimeout  = 5 * time.Minute
+	runTimeout = 5 * time.Minute
 
 	// A client has startGrace to store a workflow, and startGraceFor more for each
 	// node. After that the workflow is given up.
@@ -91,7 +91,7 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 
 // job returns the job of a workflow, without a time to run.
 func (p *plan) job() broker.NewJob {
-	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: p.graph.encode(),
+	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: reserved.Encode(p.graph),
 		Key: keyWorkflow, Retention: untilSwept}}
 	return j
 }
@@ -133,7 +133,7 @@ func (s store) create(ctx context.Context, p *plan) error {
 		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "a workflow with this ID was started"}
 	}
 	p.give(g.Birth)
-	if !bytes.Equal(p.graph.encode(), job.Payload) {
+	if !bytes.Equal(reserved.Encode(p.graph), job.Payload) {
 		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "another workflow with this ID is being started"}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (s store) commit(ctx context.Context, p *plan, as phase) error {
 		if err == nil && h.Phase == phaseAborted {
 			return &broker.Error{Field: "workflow", Err: broker.ErrWrongState, Hint: "it took too long to store, and was given up; start it again"}
 		}
-		if !errors.Is(err, errOvertaken) && (err == nil || !broker.StoreFailed(err)) || attempt >= 5 {
+		if !errors.Is(err, reserved.ErrOvertaken) && (err == nil || !broker.StoreFailed(err)) || attempt >= 5 {
 			return err
 		}
 		if err := sleep.For(ctx, time.Duration(attempt+1)*10*time.Millisecond); err != nil {

@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -67,13 +66,7 @@ func badly(e byte) bool {
 	return e == endDead || e == endCancelled || e == endGone || e == endExpired
 }
 
-const (
-	markPrefix   = "workflow:"
-	markOwner    = "workflow"
-	stateVersion = 1
-)
-
-var errOvertaken = errors.New("somebody else changed the workflow's state meanwhile")
+const stateVersion = 1
 
 // held is the state of a workflow, and the right to write it.
 type held struct {
@@ -87,17 +80,9 @@ type held struct {
 // workflow without a state gets one with phase p.
 func (s store) take(ctx context.Context, id, birth string, p phase) (*held, error) {
 	first := state{Version: stateVersion, Birth: birth, Phase: p}
-	value, err := json.Marshal(first)
+	m, err := s.states().Take(ctx, id, first)
 	if err != nil {
 		return nil, err
-	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner,
-		TTL: broker.MaxDelay, Value: value})
-	if err != nil {
-		return nil, err
-	}
-	if !m.Held {
-		return nil, fmt.Errorf("the mark of the workflow is held by %q", m.Owner)
 	}
 	h := &held{id: id, fence: m.Fence, now: m.Until.Add(-broker.MaxDelay)} // saves a call for the store's time
 	if err := h.read(m.Value); err != nil {
@@ -112,7 +97,7 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 
 // peek reads a workflow's state; ok is false if it has none.
 func (s store) peek(ctx context.Context, id, birth string) (st state, ok bool, err error) {
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + id})
+	m, err := s.states().Peek(ctx, id)
 	if err != nil || !m.Held {
 		return st, false, err
 	}
@@ -133,30 +118,11 @@ func (st *state) read(value []byte) error {
 	return nil
 }
 
-// save writes a workflow's state. The error is errOvertaken if another reader has
-// taken it since.
+// save writes a workflow's state, unless another reader has taken it since.
 func (s store) save(ctx context.Context, h *held, ttl time.Duration) error {
-	h.Text = string(h.Ends)
-	value, err := json.Marshal(h.state)
-	h.Text = ""
-	if err != nil {
-		return err
-	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkSet, Name: markPrefix + h.id, Owner: markOwner, Fence: h.fence,
-		TTL: ttl, Value: value})
-	if err == nil && !m.Held {
-		err = errOvertaken
-	}
-	return err
-}
-
-// forget deletes a workflow's state.
-func (s store) forget(ctx context.Context, id, birth string) error {
-	h, err := s.take(ctx, id, birth, phaseAborted)
-	if err == nil {
-		_, err = s.mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + id, Owner: markOwner, Fence: h.fence})
-	}
-	return err
+	st := h.state
+	st.Text = string(st.Ends)
+	return s.states().Keep(ctx, h.id, h.fence, ttl, &st)
 }
 
 // fit extends Ends to the number of nodes.

@@ -2,17 +2,16 @@ package workflow
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // store is a broker whose calls are bounded in time and size.
 type store struct{ broker.Broker }
 
 const (
-	callTimeout = 5 * time.Second
 	// maxLook is how many jobs a call asks for: the heads of that many jobs are a few hundred kilobytes.
 	maxLook    = 1000
 	maxOperate = 1000
@@ -30,32 +29,19 @@ func open(ctx context.Context, client *jobs.Client) (store, error) {
 	case b.Limits().NoMark:
 		return store{}, &broker.Error{Field: "workflow", Err: broker.ErrUnsupported, Hint: "the store has no marks, which workflows need"}
 	}
-	return store{b}, nil
+	return store{reserved.Bounded(b)}, nil
 }
 
-func (s store) mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return s.Mark(ctx, req)
-}
+// states are the marks with the states of the workflows.
+func (s store) states() reserved.States { return reserved.States{Broker: s.Broker, Of: "workflow"} }
 
 // put stores a job in the reserved queue.
 func (s store) put(ctx context.Context, job broker.NewJob) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	job.Queue, job.Body.Priority, job.Body.MaxRetries = Queue, broker.PriorityNormal, broker.MaxRetriesCap
-	job.Body.Backoff = broker.Backoff{Kind: broker.BackoffExponential, Base: failedPause, Max: 6 * failedPause}
 	job.Body.Timeout = runTimeout
-	receipts, err := s.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
-	if err == nil {
-		err = receipts[0].Err
-	}
-	return err
+	return reserved.Put(ctx, s.Broker, Queue, job)
 }
 
 func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	q.Suppressed = true
 	return s.Find(ctx, q)
 }
@@ -105,19 +91,8 @@ func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
 
 // each calls f with each page of the jobs in the reserved queue that q selects.
 func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
-	q.Queue = Queue
-	for {
-		page, err := s.find(ctx, q)
-		if err == nil {
-			err = f(page.Jobs)
-		}
-		if err != nil {
-			return err
-		}
-		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return nil
-		}
-	}
+	q.Queue, q.Suppressed = Queue, true
+	return reserved.Each(ctx, s.Broker, q, f)
 }
 
 // operate carries out an operation on jobs, in as few calls as possible, and
@@ -126,9 +101,7 @@ func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) er
 func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.Ref, f func(i int, r broker.OperationResult)) error {
 	for from := 0; from < len(refs); from += maxOperate {
 		op.Refs = refs[from:min(len(refs), from+maxOperate)]
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		results, err := s.Operate(call, op)
-		cancel()
+		results, err := s.Operate(ctx, op)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func (w *world) nothing(when string) {
 			}
 		}
 	}
-	m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + "w"})
+	m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkRead, Name: "workflow:w"})
 	if err != nil || m.Held {
 		w.Errorf("%s the state is left until %v: %s (%v)", when, m.Until, m.Value, err)
 	}

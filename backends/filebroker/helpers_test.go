@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "jobs.db") }
@@ -83,13 +84,7 @@ func found(t *testing.T, b *Broker, ids ...string) map[string]broker.State {
 // consistent fails the test if stored data contradict each other.
 func consistent(t *testing.T, b *Broker) {
 	t.Helper()
-	for req := (broker.ExamineRequest{Limit: 1000}); ; {
-		got, err := b.Examine(t.Context(), req)
-		if err != nil || len(got.Findings) > 0 {
-			t.Fatalf("an examination finds %+v, %v", got.Findings, err)
-		}
-		if req.Cursor = got.Cursor; req.Cursor == "" {
-			return
-		}
+	if found, err := examinetest.All(t.Context(), b, broker.ExamineRequest{Limit: 1000}, nil); err != nil || len(found) > 0 {
+		t.Fatalf("an examination finds %+v, %v", found, err)
 	}
 }

@@ -2,6 +2,7 @@ package membroker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -10,16 +11,6 @@ import (
 // Enqueue accepts or refuses each job on its own, in order; the whole request
 // is one step. It returns an error only when it stored nothing. §1, §18, §20.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return b.enqueue(ctx, req, false)
-}
-
-// Try returns what Enqueue would return now, and stores nothing. It is for tests of code that
-// enqueues in a transaction.
-func (b *Broker) Try(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return b.enqueue(ctx, req, true)
-}
-
-func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bool) ([]broker.Receipt, error) {
 	refused := req.Check()
 	receipts, jobs := make([]broker.Receipt, len(req.Jobs)), make([]*job, len(req.Jobs))
 	for i := range req.Jobs { // copied before the store is locked
@@ -36,9 +27,6 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 	defer b.end()
 	for i, j := range jobs {
 		if j != nil {
-			if undo {
-				defer b.store.queue(j.Queue).undo(j)()
-			}
 			r := &receipts[i]
 			holder, err := b.store.enqueue(j, &req.Jobs[i], r, now)
 			if r.Err = broker.About(err, "enqueue", r.Queue, r.ID); err != nil {
@@ -49,23 +37,25 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 	return receipts, nil
 }
 
-// undo returns a function that undoes the enqueue of a job. Call undo before the enqueue.
-func (q *queue) undo(j *job) func() {
-	before, was := q.unique[j.Unique.Key]
-	unmeet := q.unmeet(j, before)
-	return func() {
-		if q.jobs[j.ID] != j { // the job was refused, or replaced another one
-			unmeet()
-			return
-		}
-		q.out(j)
-		if delete(q.jobs, j.ID); j.Epoch == 0 { // the job was not restored
-			q.tally().Enqueued--
-		}
-		if delete(q.unique, j.Unique.Key); was {
-			q.unique[j.Unique.Key] = before
+// Try returns what Enqueue would return now, and stores nothing: it enqueues in a copy of the
+// queues. It is for tests of code that enqueues in a transaction.
+func (b *Broker) Try(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	now, err := b.begin(ctx, "enqueue", req.Now, req.Check())
+	if err != nil {
+		return nil, err
+	}
+	scratch := NewStore()
+	for _, n := range req.Jobs {
+		if q := b.store.queues[n.Queue]; q != nil && scratch.queues[n.Queue] == nil {
+			err = errors.Join(err, scratch.clone(q))
 		}
 	}
+	b.end()
+	if err != nil {
+		return nil, err
+	}
+	req.Now = now
+	return scratch.Open().Enqueue(ctx, req)
 }
 
 // enqueue makes the checks in the order of §18, then stores the job. With an error, holder says

@@ -127,6 +127,11 @@ func (f *form) readPolicy(p *broker.Policy, set int64) {
 	}
 }
 
+// fence is the highest fence given to an owner of any mark.
+type fence int64
+
+func (n *fence) form(f *form) { f.int((*int64)(n)) }
+
 func (m *mark) form(f *form) {
 	f.text(&m.Owner)
 	f.bytes(&m.Value)
@@ -145,21 +150,23 @@ func (q *queue) form(f *form) {
 	}
 }
 
-// form also returns the ID of the key's head.
-func (l *lane) form(f *form, head string) string {
+// form reads of the key's head only its ID: queue.loaded replaces it by the job.
+func (l *lane) form(f *form) {
 	f.int(&l.no)
 	f.policy(&l.own)
 	f.bucket(&l.starts)
+	head := ""
 	if l.head != nil {
 		head = l.head.ID
 	}
-	f.text(&head)
+	if f.text(&head); f.reads && head != "" {
+		l.head = &job{Job: broker.Job{ID: head}}
+	}
 	lapses := l.lapse != (lapse{})
 	f.flag(&lapses)
 	if f.int(&l.lapse.at); lapses {
 		l.lapse.what, l.lapse.name = lapsedKey, l.name
 	}
-	return head
 }
 
 func (w *worker) form(f *form) {
@@ -183,7 +190,10 @@ func (w *worker) form(f *form) {
 	}
 }
 
-func (j *job) bodyForm(f *form) {
+// body is the part of a job that does not change while the job runs; it has a record of its own.
+type body job
+
+func (j *body) form(f *form) {
 	if !f.reads {
 		f.b = broker.AppendBody(f.b, &j.Body)
 		return

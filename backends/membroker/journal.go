@@ -61,21 +61,29 @@ func (q *queue) noteLane(l *lane) {
 	}
 }
 
-// noteAll notes all records that a queue can have while it has no jobs.
-func (q *queue) noteAll() {
-	q.note(journal.Queues, "")
-	for name := range q.names() {
-		q.note(journal.Keys, name)
+// records names all records of a queue, in the order in which they are loaded.
+func (q *queue) records() (all []noted) {
+	add := func(kind journal.Kind, name string) { all = append(all, noted{kind, q.name, name}) }
+	add(journal.Queues, "")
+	for key := range q.names() {
+		add(journal.Keys, key)
 	}
 	for id := range q.workers {
-		q.note(journal.Workers, id)
+		add(journal.Workers, id)
+	}
+	for id := range q.jobs {
+		add(journal.Bodies, id)
+	}
+	for id := range q.jobs {
+		add(journal.Jobs, id)
 	}
 	for key := range q.unique {
-		q.note(journal.Unique, key)
+		add(journal.Unique, key)
 	}
 	for id := range q.remembered {
-		q.note(journal.Remembered, id)
+		add(journal.Remembered, id)
 	}
+	return all
 }
 
 // record gives the journal the records that were noted in this step.
@@ -103,64 +111,49 @@ func (s *Store) recordOf(n noted) journal.Record {
 		r.Key = binary.AppendUvarint(nil, uint64(len(n.queue)))
 		r.Key = append(append(r.Key, n.queue...), n.name...)
 	}
-	f := &form{b: make([]byte, 0, 64)}
-	if s.form(f, n) {
+	if what, ok := s.named(n); ok {
+		f := &form{b: make([]byte, 0, 64)}
+		what.form(f)
 		r.Value = f.b
 	}
 	return r
 }
 
-// form writes a record, and reports whether the record exists.
-func (s *Store) form(f *form, n noted) bool {
+// stored is what has a record.
+type stored interface{ form(*form) }
+
+// named returns what a record is about, and reports whether it exists.
+func (s *Store) named(n noted) (what stored, ok bool) {
 	switch n.kind {
 	case journal.Fence:
-		f.int(&s.fence)
-		return true
+		return &s.fence, true
 	case journal.Marks:
 		m := s.marks[n.name]
-		if m != nil {
-			m.form(f)
-		}
-		return m != nil
+		return m, m != nil
 	}
 	q := s.queues[n.queue]
 	if q == nil {
-		return false
+		return nil, false
 	}
 	switch n.kind {
 	case journal.Queues:
-		q.form(f)
-		return true
+		return q, true
 	case journal.Keys:
 		l := q.lane(n.name)
-		if l != nil {
-			l.form(f, "")
-		}
-		return l != nil
+		return l, l != nil
 	case journal.Workers:
 		w := q.workers[n.name]
-		if w != nil {
-			w.form(f)
-		}
-		return w != nil
+		return w, w != nil
 	case journal.Bodies:
 		j := q.jobs[n.name]
-		if j != nil {
-			j.bodyForm(f)
-		}
-		return j != nil
+		return (*body)(j), j != nil
 	case journal.Jobs:
 		j := q.jobs[n.name]
-		if j != nil {
-			j.form(f)
-		}
-		return j != nil
+		return j, j != nil
 	case journal.Unique:
 		h, ok := q.unique[n.name]
-		h.form(f)
-		return ok
+		return &h, ok
 	}
 	p, ok := q.remembered[n.name]
-	p.form(f)
-	return ok
+	return &p, ok
 }

@@ -22,7 +22,6 @@ type lane struct {
 	spots  [broker.Priorities]spot        // by priority
 	head   *job                           // of an ordered queue: the other jobs of the key wait for this one (§36)
 	starts broker.Bucket                  // for its rate
-	block  broker.Block                   // why it may start nothing
 	until  int64                          // when its rate allows the next start, or never; its position in queue.late
 	lapse  lapse                          // when the lane is dropped
 }
@@ -124,8 +123,8 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 // kept back. A lane that enters a ring has its first turn after at most one turn of each other
 // lane (§34).
 func (q *queue) place(l *lane) {
-	var until int64
-	if l.block, until = q.judge(l); until != never && l.counts[broker.StatePending] == 0 {
+	block, until := q.judge(l)
+	if l.counts[broker.StatePending] == 0 {
 		until = never
 	}
 	if until != l.until {
@@ -140,7 +139,7 @@ func (q *queue) place(l *lane) {
 		switch {
 		case s.jobs == 0:
 			to = nil
-		case l.block == broker.BlockNone && (l.head == nil || int(l.head.Priority) == i+1):
+		case block == broker.BlockNone && (l.head == nil || int(l.head.Priority) == i+1):
 			to = &r.turns
 		}
 		if to == s.in {

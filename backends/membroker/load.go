@@ -16,7 +16,7 @@ func (s *Store) load(r journal.Record) error {
 	f := &form{b: r.Value, reads: true}
 	switch r.Kind {
 	case journal.Fence:
-		f.int(&s.fence)
+		s.fence.form(f)
 	case journal.Marks:
 		m, name := new(mark), string(r.Key)
 		m.form(f)
@@ -56,10 +56,7 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 		q.form(f)
 	case journal.Keys:
 		l := &lane{name: name, until: never}
-		if head := l.form(f, ""); head != "" {
-			l.head = &job{Job: broker.Job{ID: head}} // loaded replaces it by the job with this ID
-		}
-		if l.lapse.name != "" {
+		if l.form(f); l.lapse.name != "" {
 			q.lapses.ReplaceOrInsert(l.lapse)
 		}
 		q.lanes.ReplaceOrInsert(named{name, l})
@@ -71,7 +68,7 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 		q.workers[name] = w
 	case journal.Bodies:
 		j := &job{Job: broker.Job{Queue: q.name, ID: name}}
-		j.bodyForm(f)
+		(*body)(j).form(f)
 		q.jobs[name] = j
 	case journal.Jobs:
 		j := q.jobs[name]
@@ -123,9 +120,24 @@ func (q *queue) loaded() error {
 	return nil
 }
 
+// clone adds a queue of another store, which is locked, as it would be after a restart.
+func (s *Store) clone(q *queue) error {
+	for _, n := range q.records() {
+		if err := s.load(q.store.recordOf(n)); err != nil {
+			return err
+		}
+	}
+	return s.queues[q.name].loaded()
+}
+
 // all iterates over the lanes of the queue's keys.
 func (q *queue) all() iter.Seq[*lane] {
 	return func(yield func(*lane) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.lane) }) }
+}
+
+// names iterates over the keys of the queue's lanes.
+func (q *queue) names() iter.Seq[string] {
+	return func(yield func(string) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.key) }) }
 }
 
 // put adds a job to the lists and counts to which it belongs by its record.

@@ -39,7 +39,7 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 		}
 		if held = m.Owner == req.Owner; held {
 			s.fence++ // one counter for all names, so that it outlives every mark
-			m.Fence = s.fence
+			m.Fence = int64(s.fence)
 			s.note(journal.Fence, "", highest)
 			s.extend(req.Name, m, later(now, req.TTL))
 		}

@@ -76,32 +76,6 @@ func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	q.unique[j.Unique.Key] = h
 }
 
-// unmeet returns a function that undoes meet. Call unmeet before meet.
-func (q *queue) unmeet(j *job, h hold) func() {
-	past, known := q.remembered[j.ID]
-	to := q.behind(h)
-	if to == nil {
-		to = q.jobs[h.id]
-	}
-	if to == nil || !replaceable(to) {
-		return func() {}
-	}
-	was := *to
-	return func() {
-		if p := q.remembered[j.ID]; p != past {
-			q.lapses.Delete(lapse{broker.Micros(p.until), lapsedID, j.ID})
-			if delete(q.remembered, j.ID); known {
-				q.remembered[j.ID] = past
-			}
-		}
-		q.leave(to)
-		*to = was
-		q.states[to.State].ReplaceOrInsert(to.entry())
-		q.count(to, 1)
-		q.settled(to)
-	}
-}
-
 // behind returns the job that waits behind the holder of a key, or nil.
 func (q *queue) behind(h hold) *job {
 	if j := q.jobs[h.next]; j != nil && j.Holder == broker.Behind(h.id) {

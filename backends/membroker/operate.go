@@ -143,7 +143,9 @@ func (s *Store) removeQueue(ref broker.Ref, now time.Time) error {
 	for _, w := range slices.Clone(q.waiters) {
 		w.wake() // its claim then finds that the worker is gone
 	}
-	q.noteAll()
+	if s.journal != nil {
+		s.noted = append(s.noted, q.records()...)
+	}
 	delete(s.queues, ref.Queue)
 	return nil
 }

@@ -37,10 +37,9 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if q.retryOpens = (time.Time{}); q.policy.RetryRate.Jobs == 0 {
 		q.retries = broker.Bucket{}
 	}
-	q.lanes.Ascend(func(n named) bool {
-		q.rule(n.lane)
-		return true
-	})
+	for l := range q.all() {
+		q.rule(l)
+	}
 	q.touch() // the queue may have been resumed
 	return q.policy, nil
 }

@@ -200,17 +200,6 @@ func (q *queue) lapseAt(j *job, at time.Time) {
 // the job was moved to another store, or stays.
 func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
-	q.out(j)
-	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst of jobs: a map does not shrink by itself
-		q.jobs, q.most = make(map[string]*job), 0
-	}
-	if j.GivenID {
-		q.remember(j.ID, now, moved)
-	}
-}
-
-// out takes a job out of all lists.
-func (q *queue) out(j *job) {
 	q.note(journal.Bodies, j.ID)
 	q.note(journal.Jobs, j.ID)
 	q.leave(j)
@@ -219,6 +208,12 @@ func (q *queue) out(j *job) {
 	q.keyed.Delete(j.keyEntry())
 	j.lane.jobs--
 	q.forget(j.lane)
+	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst of jobs: a map does not shrink by itself
+		q.jobs, q.most = make(map[string]*job), 0
+	}
+	if j.GivenID {
+		q.remember(j.ID, now, moved)
+	}
 }
 
 // newJob copies what a caller enqueues, and rounds its times as the store keeps them (§2).

@@ -18,7 +18,7 @@ type Store struct {
 	queues   map[string]*queue
 	touched  []*queue // queues where a job may have become claimable in this step
 	marks    map[string]*mark
-	fence    int64 // the highest fence given to an owner of any mark
+	fence    fence
 	lapses   lapses
 	watchers map[string][]*watcher // by queue
 	ahead    time.Duration         // of the store's clock; see Advance

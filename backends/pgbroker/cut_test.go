@@ -1,12 +1,10 @@
 package pgbroker
 
 import (
-	"io"
-	"net"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // cutter is a proxy in front of a server. When armed, it cuts a connection after a number of
@@ -20,35 +18,13 @@ type cutter struct {
 
 func startCutter(t *testing.T, to string) *cutter {
 	t.Helper()
-	u, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := u.Host
-	u.Host = listener.Addr().String()
-	c := &cutter{url: u.String()}
+	c := new(cutter)
 	c.left.Store(-1)
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if c.shut.Load() {
-				client.Close()
-				continue
-			}
-			open.Go(func() { c.relay(client, server) })
+	c.url = testenv.Proxy(t, to, func() func([]byte) (int, bool) {
+		if c.shut.Load() {
+			return nil
 		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		open.Wait() // the pools were closed before
+		return c.answer
 	})
 	return c
 }
@@ -59,37 +35,13 @@ func (c *cutter) arm(n int64) { c.left.Store(n) }
 // cut reports whether the cut has happened since.
 func (c *cutter) cut() bool { return c.left.Load() == -1 }
 
-func (c *cutter) relay(client net.Conn, to string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", to)
-	if err != nil {
-		return
+func (c *cutter) answer(part []byte) (pass int, cut bool) {
+	n := int64(len(part))
+	if left := c.left.Load(); left >= 0 && left <= n && c.left.CompareAndSwap(left, -1) {
+		c.shut.Store(c.last.Load())
+		return int(left), true
+	} else if left >= 0 {
+		c.left.CompareAndSwap(left, left-n)
 	}
-	defer server.Close()
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		_, _ = io.Copy(server, client)
-		server.Close()
-	}()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := server.Read(buf)
-		if err != nil {
-			break
-		}
-		if left := c.left.Load(); left >= 0 && left <= int64(n) && c.left.CompareAndSwap(left, -1) {
-			c.shut.Store(c.last.Load())
-			_, _ = client.Write(buf[:left])
-			break
-		} else if left >= 0 {
-			c.left.CompareAndSwap(left, left-int64(n))
-		}
-		if _, err := client.Write(buf[:n]); err != nil {
-			break
-		}
-	}
-	client.Close()
-	server.Close()
-	<-asked
+	return len(part), false
 }

@@ -128,7 +128,8 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 		err := to.flush(ctx, run)
 		switch {
 		case sqlState(err) == lockTimeout:
-			err = b.oneByOne(ctx, to, run)
+			b.oneByOne(ctx, to, run)
+			err = nil
 		case err == nil && !run.served:
 			err = b.serve(ctx, to, run)
 			if err == nil {
@@ -180,7 +181,7 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 
 // oneByOne repeats a run that waited too long for a lock. Then only those jobs fail whose ID or
 // unique key another transaction has taken and not committed.
-func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
+func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) {
 	for i := 0; i < len(run.jobs); {
 		n := 1
 		for !careful(run.jobs[i]) && i+n < len(run.jobs) && !careful(run.jobs[i+n]) {
@@ -204,7 +205,6 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 			break
 		}
 	}
-	return nil
 }
 
 var errContested = fmt.Errorf("%w: another transaction is deciding about this ID or unique key; try again", broker.ErrUnavailable)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func (a *app) copyJob() *cobra.Command {
@@ -18,12 +21,8 @@ this one, which can be in any state and stays as it is. The copy runs at once, w
 fresh retries and without a deadline. The copy is refused if another job holds its
 unique key, or if the payload is a blob (claim check), which belongs to this job.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			j, err := a.locate(cmd.Context(), i, queue, args[0])
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			j, err := a.locate(ctx, i, queue, args[0])
 			if err != nil {
 				return err
 			}
@@ -31,7 +30,7 @@ unique key, or if the payload is a blob (claim check), which belongs to this job
 			if id == "" {
 				id = ulid.Make().String()
 			}
-			if err := i.EnqueueCopy(cmd.Context(), j, id); err != nil {
+			if err := i.EnqueueCopy(ctx, j, id); err != nil {
 				return err
 			}
 			if a.structured() {
@@ -39,7 +38,7 @@ unique key, or if the payload is a blob (claim check), which belongs to this job
 			}
 			_, err = fmt.Fprintf(a.out, "%s  %s  a copy of %s\n", plain(id), plain(j.Queue), plain(j.ID))
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
 	cmd.Flags().StringVar(&as, "id", "", "ID of the copy; a second copy with this ID is refused")

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"os"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
@@ -63,27 +63,19 @@ If many jobs were redriven, pause the queue first.`,
 		Example: "  jobsctl dlq export --group 3f2a90c1 --out before.ndjson\n  jobsctl dlq redrive --group 3f2a90c1\n" +
 			"  jobsctl dlq undo before.ndjson",
 		Args: exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			in, err := a.file(args[0])
 			if err != nil {
 				return err
 			}
-			in := a.in
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return &usageError{err.Error()}
-				}
-				defer f.Close()
-				in = f
-			}
+			defer in.Close()
 			d := &decision{Verb: inspect.Verb{Name: "undo", Done: "dead again"}}
-			r, err := i.UndoExported(cmd.Context(), in)
+			r, err := i.UndoExported(ctx, in)
 			if err != nil {
 				a.interrupted(d, r, 0)
 				return err
 			}
 			return a.report(d, r, false)
-		},
+		}),
 	}
 }

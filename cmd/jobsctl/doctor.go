@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -36,12 +37,8 @@ says what each repair does.
 The exit code is 8 if errors remain. Warnings do not count.`,
 		Example: "  jobsctl doctor\n  jobsctl doctor --queue mail --fix\n  jobsctl doctor --json | jq .code",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := a.confirm(cmd.Context(), e.Fix, "repair the store"); err != nil {
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
+			if err := a.confirm(ctx, e.Fix, "repair the store"); err != nil {
 				return err
 			}
 			shown := a.progress("examining", 0)
@@ -53,9 +50,9 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 				shown.at(records)
 			}
 			r := diagnosis{all: all}
-			examinations := []iter.Seq2[inspect.Finding, error]{i.Examine(cmd.Context(), e)}
+			examinations := []iter.Seq2[inspect.Finding, error]{i.Examine(ctx, e)}
 			if e.Queue == "" || e.Queue == schedule.Queue {
-				examinations = append(examinations, schedule.New(a.store, "").Examine(cmd.Context(), e.Fix))
+				examinations = append(examinations, schedule.New(a.store, "").Examine(ctx, e.Fix))
 			}
 			for f, err := range concat(examinations) {
 				if err != nil {
@@ -77,7 +74,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 				return errUnhealthy
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&e.Queue, "queue", "q", "", "examine only this queue, and not the server (default: all)")
 	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair findings")

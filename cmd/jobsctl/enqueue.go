@@ -92,17 +92,25 @@ func (a *app) enqueue() *cobra.Command {
 // have.
 const maxInput = 16 << 20
 
+// file opens a file, or the standard input for "-".
+func (a *app) file(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(a.in), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	return f, nil
+}
+
 // read returns the content of a file, or of the standard input for "-".
 func (a *app) read(name string) ([]byte, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, &usageError{err.Error()}
-		}
-		defer f.Close()
-		in = f
+	in, err := a.file(name)
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	content, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(content) > maxInput {
 		err = &usageError{fmt.Sprintf("%s is larger than %d bytes", name, maxInput)}

@@ -106,6 +106,16 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// atLeast returns the check for a command with n arguments or more. hint says what to give.
+func atLeast(n int, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < n {
+			return &usageError{hint}
+		}
+		return nil
+	}
+}
+
 // orNone returns the check for a command with one optional argument.
 func orNone(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -46,16 +46,12 @@ func (a *app) export() *cobra.Command {
 		Long:    exportHelp,
 		Example: "  jobsctl dlq export --queue mail --out dead.ndjson --delete\n  jobsctl export --state scheduled | gzip >scheduled.gz",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			if remove && (out == "" || out == "-") {
 				return &usageError{"--delete needs a file; give --out"}
 			}
-			return a.runExport(cmd.Context(), i, &f, out, remove, rate)
-		},
+			return a.runExport(ctx, i, &f, out, remove, rate)
+		}),
 	}
 	f.flags(cmd.Flags(), "")
 	f.deadFlags(cmd.Flags())
@@ -125,22 +121,14 @@ store jobs again that ran or were deleted since: a queue remembers their IDs for
 hour (DUPLICATE SPAN of "jobsctl queues policy").`,
 		Example: "  jobsctl import --broker postgres://… dead.ndjson",
 		Args:    exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			in, err := a.file(args[0])
 			if err != nil {
 				return err
 			}
-			in := a.in
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return &usageError{err.Error()}
-				}
-				defer f.Close()
-				in = f
-			}
-			return a.runImport(cmd.Context(), i, in, cfg)
-		},
+			defer in.Close()
+			return a.runImport(ctx, i, in, cfg)
+		}),
 	}
 	cmd.Flags().StringVarP(&cfg.Queue, "queue", "q", "", "queue to import into (default: the queue in each line)")
 	cmd.Flags().BoolVar(&cfg.Check, "dry-run", false, "only check the lines")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,12 +45,7 @@ func (a *app) listKeys() *cobra.Command {
 counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
 active (the limit of running jobs is reached) or rate.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &usageError{"give the name of the QUEUE"}
-			}
-			return nil
-		},
+		Args: atLeast(1, "give the name of the QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.newList(keyColumns, sort)
 			if err != nil {
@@ -152,70 +146,29 @@ func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.
 	return &cobra.Command{
 		Use:   verb + " QUEUE KEY…",
 		Short: short,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return &usageError{fmt.Sprintf("give the QUEUE, and the keys to %s", verb)}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
+		Args:  atLeast(2, "give the QUEUE, and the keys to "+verb),
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			if _, err := i.Queue(ctx, args[0]); err != nil {
 				return err // otherwise a mistyped name would create a queue
 			}
 			for _, key := range args[1:] {
-				if err := do(i, cmd.Context(), args[0], key); err != nil {
+				if err := do(i, ctx, args[0], key); err != nil {
 					return err
 				}
 				a.say("%s of %s is %sd.", plain(key), plain(args[0]), verb)
 			}
 			return nil
-		},
+		}),
 	}
 }
 
 func (a *app) keyPolicy() *cobra.Command {
-	given := make(map[*broker.Rule]*string)
-	cmd := &cobra.Command{
+	return a.rulesOf(true, &cobra.Command{
 		Use:   "policy QUEUE KEY",
 		Short: "Show a key's policy, or change it",
 		Long: `Show the policy of one key of a queue, or change the rules that flags set. A rule of
 the key replaces the queue's rule for each key (--key-max-active, --key-rate and
 --key-max-depth of "queues policy").`,
 		Args: exactly("QUEUE", "KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			k, err := i.Key(cmd.Context(), args[0], args[1])
-			if err != nil {
-				return err
-			}
-			wanted, err := inspect.Change(k.Policy, a.givenRules(cmd, given))
-			if err != nil {
-				return err
-			}
-			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], args[1], k.Policy, wanted))
-			if err != nil {
-				return err
-			}
-			if a.structured() {
-				return a.object(viewPolicy(p, true))
-			}
-			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
-			for rule := range ruleFlags(true) {
-				t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
-			}
-			return t.end()
-		},
-	}
-	addRules(cmd, given, true)
-	return cmd
+	})
 }

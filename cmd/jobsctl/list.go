@@ -24,14 +24,9 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 (held by a move, or until a job with the same unique key has ended).`,
 		Example: "  jobsctl ls --state retry --queue mail --error timeout\n  jobsctl ls --worker 01J… --json",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			i, err := a.inspector(ctx)
-			if err != nil {
-				return err
-			}
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f, sort) })
-		},
+		}),
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
 	f.deadFlags(cmd.Flags())

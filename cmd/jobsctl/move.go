@@ -126,14 +126,8 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy, SharedBlobs: t.sharedBlobs}
 	switch {
 	case t.to != "":
-		open, cancel := context.WithTimeout(ctx, openTimeout)
-		defer cancel()
-		url, err := a.storeURL(t.to)
-		if err != nil {
+		if to.Broker, err = a.destination(ctx, t.to); err != nil {
 			return err
-		}
-		if to.Broker, err = a.open(open, url); err != nil {
-			return fmt.Errorf("the store to move to: %w", err)
 		}
 		defer to.Broker.Close()
 	case t.toQueue != "":

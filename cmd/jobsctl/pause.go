@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/seed81422ce9/jobs/inspect"
 
@@ -20,27 +19,18 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 images+* means images and its queues for jobs that require labels, without those that
 are created later. "jobsctl queues policy" and "jobsctl why" say who paused a queue,
 when and why.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &usageError{fmt.Sprintf("give the names of the queues to %s", verb)}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
+		Args: atLeast(1, "give the names of the queues to "+verb),
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error
 			for _, name := range args {
-				queues, err := i.Queues(cmd.Context(), name) // otherwise a mistyped name would create a queue
+				queues, err := i.Queues(ctx, name) // otherwise a mistyped name would create a queue
 				if err == nil {
 					err = allThere(queues, []string{name})
 				}
 				errs = append(errs, err)
 				for _, q := range queues {
-					err := do(i, cmd.Context(), q.Name)
+					err := do(i, ctx, q.Name)
 					if err == nil {
 						a.say("%s is %sd.", plain(q.Name), verb)
 					}
@@ -48,7 +38,7 @@ when and why.`,
 				}
 			}
 			return errors.Join(errs...)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&by, "by", "", "who decides, for others to see (default: the user and host)")
 	cmd.Flags().StringVar(&note, "note", "", "why, for others to see")

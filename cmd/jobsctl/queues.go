@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"iter"
 	"strconv"
 	"strings"
@@ -44,58 +45,69 @@ func (a *app) queues() *cobra.Command {
 }
 
 func (a *app) policy() *cobra.Command {
-	given := make(map[*broker.Rule]*string)
-	cmd := &cobra.Command{
+	return a.rulesOf(false, &cobra.Command{
 		Use:   "policy QUEUE",
 		Short: "Show a queue's policy, or change it",
 		Long: `Show a queue's policy, or change the rules that flags set, for all workers and
 producers at once. Records of completed jobs are kept only if --keep-completed
 or the job's own retention says for how long.`,
 		Args: exactly("QUEUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
-				return err // otherwise a mistyped name would get a policy
-			}
-			now, err := i.Policy(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			wanted, err := inspect.Change(now, a.givenRules(cmd, given))
-			if err != nil {
-				return err
-			}
-			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], "", now, wanted))
-			if err != nil {
-				return err
-			}
-			note, known, err := i.PauseNote(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			known = known && p.Paused && note.Paused
-			if a.structured() {
-				view := viewPolicy(p, false)
-				if known {
-					view["paused_by"], view["paused_at"], view["pause_note"] = note.By, at(note.At), note.Why
-				}
-				return a.object(view)
-			}
-			paused := strconv.FormatBool(p.Paused)
-			if known {
-				paused += ", " + note.String()
-			}
-			t := a.table("PAUSED", paused)
-			for rule := range ruleFlags(false) {
-				t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
-			}
-			return t.end()
-		},
+	})
+}
+
+// rulesOf completes a command that shows the policy of a queue, or of a key of it, and changes
+// the rules that flags set.
+func (a *app) rulesOf(key bool, cmd *cobra.Command) *cobra.Command {
+	given := make(map[string]string)
+	for rule := range ruleFlags(key) {
+		usage := rule.Help
+		if rule.Zero != inspect.None {
+			usage += ";\n" + inspect.None + ": " + rule.Zero
+		}
+		cmd.Flags().Var(&ruleText{rule, given}, flagOf(rule), usage)
 	}
-	addRules(cmd, given, false)
+	cmd.RunE = a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+		req := inspect.PolicyRequest{Queue: args[0]}
+		if key {
+			req.Key = args[1]
+		}
+		if _, err := i.Queue(ctx, req.Queue); err != nil {
+			return err // otherwise a mistyped name would get a policy
+		}
+		now, err := i.SetPolicy(ctx, req) // which sets no rule
+		if err != nil {
+			return err
+		}
+		wanted, err := inspect.Change(now, given)
+		if err != nil {
+			return err
+		}
+		p, err := i.SetPolicy(ctx, broker.PolicyFrom(req.Queue, req.Key, now, wanted))
+		if err != nil {
+			return err
+		}
+		note, known, err := i.PauseNote(ctx, req.Queue)
+		if err != nil {
+			return err
+		}
+		known = known && p.Paused && note.Paused && !key
+		if a.structured() {
+			view := viewPolicy(p, key)
+			if known {
+				view["paused_by"], view["paused_at"], view["pause_note"] = note.By, at(note.At), note.Why
+			}
+			return a.object(view)
+		}
+		paused := strconv.FormatBool(p.Paused)
+		if known {
+			paused += ", " + note.String()
+		}
+		t := a.table("PAUSED", paused)
+		for rule := range ruleFlags(key) {
+			t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
+		}
+		return t.end()
+	})
 	return cmd
 }
 
@@ -111,30 +123,17 @@ func ruleFlags(ofKey bool) iter.Seq[*broker.Rule] {
 	}
 }
 
-// addRules adds a flag for each rule to a command. given gets pointers to the flags'
-// texts.
-func addRules(cmd *cobra.Command, given map[*broker.Rule]*string, ofKey bool) {
-	for rule := range ruleFlags(ofKey) {
-		usage := rule.Help
-		if rule.Zero != inspect.None {
-			usage += ";\n" + inspect.None + ": " + rule.Zero
-		}
-		text := &ruleText{of: rule}
-		cmd.Flags().Var(text, flagOf(rule), usage)
-		given[rule] = &text.text
-	}
-}
-
-// ruleText is the flag value of a rule; inspect.Change parses it.
+// ruleText is the flag value of a rule; inspect.Change parses it. given has the texts of the
+// flags that were given, by the names of their rules.
 type ruleText struct {
-	of   *broker.Rule
-	text string
+	of    *broker.Rule
+	given map[string]string
 }
 
-func (t *ruleText) String() string { return t.text }
+func (t *ruleText) String() string { return "" }
 
 func (t *ruleText) Set(text string) error {
-	t.text = text
+	t.given[t.of.Name] = text
 	return nil
 }
 
@@ -147,18 +146,6 @@ func (t *ruleText) Type() string {
 		return "stop|skip"
 	}
 	return "count"
-}
-
-// givenRules returns the texts of the flags that were given, by the names of their
-// rules.
-func (a *app) givenRules(cmd *cobra.Command, given map[*broker.Rule]*string) map[string]string {
-	texts := make(map[string]string)
-	for rule, text := range given {
-		if cmd.Flags().Changed(flagOf(rule)) {
-			texts[rule.Name] = *text
-		}
-	}
-	return texts
 }
 
 // heading returns the column heading of a rule.
@@ -174,16 +161,12 @@ func (a *app) removeQueue() *cobra.Command {
 		Use:   "remove QUEUE",
 		Short: "Remove an empty queue and its policy",
 		Args:  exactly("QUEUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := i.RemoveQueue(cmd.Context(), args[0]); err != nil {
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			if err := i.RemoveQueue(ctx, args[0]); err != nil {
 				return err
 			}
 			a.say("%s is removed.", plain(args[0]))
 			return nil
-		},
+		}),
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -76,14 +75,8 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	}
 	to := from
 	if r.to != "" {
-		open, cancel := context.WithTimeout(ctx, openTimeout)
-		defer cancel()
-		url, err := a.storeURL(r.to)
-		if err != nil {
+		if to, err = a.destination(ctx, r.to); err != nil {
 			return err
-		}
-		if to, err = a.open(open, url); err != nil {
-			return fmt.Errorf("the store to move to: %w", err)
 		}
 		defer to.Close()
 	}

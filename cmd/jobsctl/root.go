@@ -129,6 +129,21 @@ func (a *app) broker(ctx context.Context) (broker.Broker, error) {
 	return a.store, err
 }
 
+// destination opens the store that jobs are moved to, given by its URL or its context.
+func (a *app) destination(ctx context.Context, text string) (broker.Broker, error) {
+	url, err := a.storeURL(text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	b, err := a.open(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("the store to move to: %w", err)
+	}
+	return b, nil
+}
+
 const openTimeout = 10 * time.Second
 
 func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
@@ -137,6 +152,17 @@ func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
 		return nil, err
 	}
 	return inspect.New(b).As(a.operator()), nil
+}
+
+// inspecting returns what a command does with the store, which is opened first.
+func (a *app) inspecting(run func(ctx context.Context, i *inspect.Inspector, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		i, err := a.inspector(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), i, args)
+	}
 }
 
 // operator returns who runs the command, for people to read: the user and the machine.

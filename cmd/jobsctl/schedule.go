@@ -188,27 +188,30 @@ func (a *app) schedulePause() *cobra.Command {
 	cmd := a.eachSchedule("pause", "Pause schedules: they do not tick, and count nothing as missed",
 		`Pause schedules: they do not tick. Ticks meanwhile do not count as missed. Jobs of
 earlier ticks continue. A pause stays when a program puts the schedule again.`,
-		func(s *schedule.Schedules, ctx context.Context, id string) error {
-			err := s.Pause(ctx, id, cmp.Or(by, a.getenv("USER"), "jobsctl"))
-			if err == nil {
-				a.say("%s is paused.", plain(id))
-			}
-			return err
-		})
+		false, a.said("is paused", func(s *schedule.Schedules, ctx context.Context, id string) error {
+			return s.Pause(ctx, id, cmp.Or(by, a.getenv("USER"), "jobsctl"))
+		}))
 	cmd.Flags().StringVar(&by, "by", "", "who pauses it, for others to see (default $USER)")
 	return cmd
 }
 
 func (a *app) scheduleResume() *cobra.Command {
 	return a.eachSchedule("resume", "Resume paused schedules, with the first tick after now",
-		"Resume paused schedules. The next tick is the first one after now.",
-		func(s *schedule.Schedules, ctx context.Context, id string) error {
-			err := s.Resume(ctx, id)
-			if err == nil {
-				a.say("%s is resumed.", plain(id))
-			}
-			return err
-		})
+		"Resume paused schedules. The next tick is the first one after now.", false, a.said("is resumed", (*schedule.Schedules).Resume))
+}
+
+// scheduleVerb does something with a schedule.
+type scheduleVerb func(s *schedule.Schedules, ctx context.Context, id string) error
+
+// said returns a verb that says what was done.
+func (a *app) said(done string, do scheduleVerb) scheduleVerb {
+	return func(s *schedule.Schedules, ctx context.Context, id string) error {
+		err := do(s, ctx, id)
+		if err == nil {
+			a.say("%s %s.", plain(id), done)
+		}
+		return err
+	}
 }
 
 func (a *app) scheduleRun() *cobra.Command {
@@ -216,7 +219,7 @@ func (a *app) scheduleRun() *cobra.Command {
 		`Enqueue one more job of each schedule, at once. A pause and the overlap policy are
 ignored. A server that runs schedules enqueues the jobs. The
 command prints their IDs.`,
-		func(s *schedule.Schedules, ctx context.Context, id string) error {
+		false, func(s *schedule.Schedules, ctx context.Context, id string) error {
 			job, err := s.RunNow(ctx, id)
 			if err != nil {
 				return err
@@ -229,67 +232,42 @@ command prints their IDs.`,
 		})
 }
 
-// eachSchedule returns a command that calls do for each schedule named.
-func (a *app) eachSchedule(verb, short, long string, do func(*schedule.Schedules, context.Context, string) error) *cobra.Command {
+// eachSchedule returns a command that calls do for each schedule named. If it is grave, the command asks
+// first.
+func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " SCHEDULE…",
 		Short: short,
 		Long:  long,
-		Args:  someSchedules(verb),
+		Args:  atLeast(1, "give the IDs of the schedules to "+verb),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.schedules(cmd.Context())
+			ctx := cmd.Context()
+			s, err := a.schedules(ctx)
+			for _, id := range args {
+				if err == nil && grave { // before the question is asked
+					_, err = s.Get(ctx, id)
+				}
+			}
+			if err == nil {
+				err = a.confirm(ctx, grave, "%s %s", verb, plural(len(args), "schedule"))
+			}
 			if err != nil {
 				return err
 			}
 			var errs []error
 			for _, id := range args {
-				errs = append(errs, do(s, cmd.Context(), id))
+				errs = append(errs, do(s, ctx, id))
 			}
 			return errors.Join(errs...)
 		},
-	}
-}
-
-func someSchedules(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return &usageError{fmt.Sprintf("give the IDs of the schedules to %s", verb)}
-		}
-		return nil
 	}
 }
 
 func (a *app) scheduleDelete() *cobra.Command {
-	return &cobra.Command{
-		Use:   "delete SCHEDULE…",
-		Short: "Delete schedules with their counts",
-		Long: `Delete schedules with their counts. Jobs that they enqueued stay. If a program
+	return a.eachSchedule("delete", "Delete schedules with their counts",
+		`Delete schedules with their counts. Jobs that they enqueued stay. If a program
 still defines a schedule, it comes back when the program starts: pause it instead.`,
-		Args: someSchedules("delete"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.schedules(cmd.Context())
-			if err != nil {
-				return err
-			}
-			for _, id := range args { // checked before the question is asked
-				if _, err := s.Get(cmd.Context(), id); err != nil {
-					return err
-				}
-			}
-			if err := a.confirm(cmd.Context(), true, "delete %s", plural(len(args), "schedule")); err != nil {
-				return err
-			}
-			var errs []error
-			for _, id := range args {
-				err := s.Delete(cmd.Context(), id)
-				if err == nil {
-					a.say("%s is deleted.", plain(id))
-				}
-				errs = append(errs, err)
-			}
-			return errors.Join(errs...)
-		},
-	}
+		true, a.said("is deleted", (*schedule.Schedules).Delete))
 }
 
 // scheduleNames returns the schedules of the store, or none if it does not answer at

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
 
@@ -27,12 +29,8 @@ func (a *app) show() *cobra.Command {
 that are done. Payload, result and checkpoint may contain secrets; --payload shows
 them.`,
 		Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			j, err := a.locate(cmd.Context(), i, queue, args[0])
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			j, err := a.locate(ctx, i, queue, args[0])
 			if err != nil {
 				return err
 			}
@@ -40,7 +38,7 @@ them.`,
 				return a.object(wholeView(j, payload))
 			}
 			return a.showJob(j, payload)
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
 	cmd.Flags().BoolVar(&payload, "payload", false, "show payload, result and checkpoint, too")

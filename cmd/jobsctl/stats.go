@@ -50,14 +50,9 @@ than RUN P95, both within 12 %; P50 and P99 likewise. GONE IN is the time until 
 is pending at these rates, blank if the number of pending jobs does not fall. A server
 records these figures once a minute; they are blank while none runs. --json has means,
 too.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			i, err := a.inspector(ctx)
-			if err != nil {
-				return err
-			}
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args, sort) })
-		},
+		}),
 	}
 	watchFlag(cmd.Flags(), &watch)
 	sortFlag(cmd, &sort, queueColumns)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
@@ -12,16 +14,12 @@ func (a *app) why() *cobra.Command {
 		Use:   "why ID",
 		Short: "Explain why a job has not run, or how it ended",
 		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			j, err := a.locate(ctx, i, queue, args[0])
 			if err != nil {
 				return err
 			}
-			j, err := a.locate(cmd.Context(), i, queue, args[0])
-			if err != nil {
-				return err
-			}
-			evidence, err := i.Evidence(cmd.Context(), j)
+			evidence, err := i.Evidence(ctx, j)
 			if err != nil {
 				return err
 			}
@@ -34,7 +32,7 @@ func (a *app) why() *cobra.Command {
 				a.say("- %s", plain(r.Text))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
 	return cmd

@@ -182,12 +182,7 @@ func (a *app) workflowRetry() *cobra.Command {
 		Long: `Resume a workflow that failed: the nodes that made it fail run again, and
 then the rest. The named nodes run again too, if they did not complete. If compensations
 failed, only these run again.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &usageError{"give the ID of a workflow"}
-			}
-			return nil
-		},
+		Args: atLeast(1, "give the ID of a workflow"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
 				if err := workflow.Retry(cmd.Context(), client, args[0], args[1:]...); err != nil {

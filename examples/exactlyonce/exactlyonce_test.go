@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -19,21 +17,10 @@ func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *te
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	schema := testenv.Name(t)
-	config, err := pgxpool.ParseConfig(testenv.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.RuntimeParams["search_path"] = schema
-	db, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db, schema := testenv.PostgresPool(t)
 	if err := pgbroker.Migrate(ctx, db, schema); err != nil {
 		t.Fatal(err)
 	}
-	defer db.Exec(context.Background(), "drop schema "+schema+" cascade")
 	if _, err := db.Exec(ctx, `create table accounts (id text primary key, cents bigint);
 		insert into accounts values ('ada', 1000), ('bob', 0)`); err != nil {
 		t.Fatal(err)

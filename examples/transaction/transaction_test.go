@@ -7,8 +7,6 @@ import (
 
 	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -20,21 +18,10 @@ func TestTransaction_AnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	schema := testenv.Name(t)
-	config, err := pgxpool.ParseConfig(testenv.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.RuntimeParams["search_path"] = schema
-	db, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db, schema := testenv.PostgresPool(t)
 	if err := pgbroker.Migrate(ctx, db, schema); err != nil {
 		t.Fatal(err)
 	}
-	defer db.Exec(context.Background(), "drop schema "+schema+" cascade")
 	if _, err := db.Exec(ctx, "create table orders (id text primary key)"); err != nil {
 		t.Fatal(err)
 	}

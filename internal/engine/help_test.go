@@ -117,6 +117,14 @@ type tap struct {
 	ping    func(context.Context) (time.Time, error)
 }
 
+// or returns the first of two methods that is not nil.
+func or[Request, Reply any](own, other func(context.Context, Request) (Reply, error)) func(context.Context, Request) (Reply, error) {
+	if own != nil {
+		return own
+	}
+	return other
+}
+
 func (b *tap) Ping(ctx context.Context) (time.Time, error) {
 	if b.ping != nil {
 		return b.ping(ctx)
@@ -125,31 +133,19 @@ func (b *tap) Ping(ctx context.Context) (time.Time, error) {
 }
 
 func (b *tap) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if b.renew != nil {
-		return b.renew(ctx, req)
-	}
-	return b.Broker.Renew(ctx, req)
+	return or(b.renew, b.Broker.Renew)(ctx, req)
 }
 
 func (b *tap) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	if b.reclaim != nil {
-		return b.reclaim(ctx, req)
-	}
-	return b.Broker.Reclaim(ctx, req)
+	return or(b.reclaim, b.Broker.Reclaim)(ctx, req)
 }
 
 func (b *tap) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	if b.retire != nil {
-		return b.retire(ctx, req)
-	}
-	return b.Broker.Retire(ctx, req)
+	return or(b.retire, b.Broker.Retire)(ctx, req)
 }
 
 func (b *tap) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	if b.find != nil {
-		return b.find(ctx, q)
-	}
-	return b.Broker.Find(ctx, q)
+	return or(b.find, b.Broker.Find)(ctx, q)
 }
 
 // add enqueues n jobs, named by number.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -56,6 +57,28 @@ func PostgresPlace(tb testing.TB) string {
 		}
 	})
 	return WithParam(tb, server, "schema", schema)
+}
+
+// PostgresPool returns the name of a schema for this test, which the caller creates, and a pool of
+// connections that look for tables there. The schema is dropped, and the pool closed, after the test.
+func PostgresPool(tb testing.TB) (db *pgxpool.Pool, schema string) {
+	tb.Helper()
+	schema = Name(tb)
+	config, err := pgxpool.ParseConfig(Postgres(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	if db, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		defer db.Close()
+		if _, err := db.Exec(context.Background(), "drop schema if exists "+schema+" cascade"); err != nil {
+			tb.Errorf("dropping the schema of the test: %v", err)
+		}
+	})
+	return db, schema
 }
 
 // WithParam returns a URL with one more parameter.

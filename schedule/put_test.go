@@ -1,9 +1,12 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -198,6 +201,73 @@ func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
 		if _, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{New(nil, "x").Extension(client,
 			ExtensionConfig{})}}); err == nil {
 			t.Error("schedules without a broker are accepted")
+		}
+	})
+}
+
+// A definition contains the task's payload, in base64 if it is not text, and has to fit into a payload itself.
+func TestPut_ADefinitionThatIsTooLargeIsRefusedBeforeAnythingIsStored(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("old", Every(time.Hour))
+		large := jobs.NewTask("t", bytes.Repeat([]byte{0xff}, 1<<20)) // a job may have it
+		var e *broker.Error
+		change, err := w.schedules.Put(w.Context(), "s", Every(time.Hour), large)
+		if !errors.Is(err, broker.ErrTooLarge) || !errors.As(err, &e) || e.Field != "payload" || e.Queue != "" || change != "" ||
+			!strings.Contains(err.Error(), "1048576 bytes") || !strings.Contains(err.Error(), "base64") {
+			t.Errorf("Put did %q and says %v", change, err)
+		}
+		if _, err := w.schedules.Sync(w.Context(), Definition{ID: "new", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)},
+			Definition{ID: "s", Spec: Every(time.Hour), Task: large}); !errors.Is(err, broker.ErrTooLarge) {
+			t.Errorf("Sync says %v", err)
+		}
+		if all, err := w.schedules.List(w.Context()); err != nil || len(all) != 1 || all[0].ID != "old" {
+			t.Errorf("the schedules are %+v, %v; want what was there", all, err)
+		}
+		x := w.schedules.Extension(jobs.NewClient(w.store, jobs.ClientConfig{}), ExtensionConfig{Definitions: []Definition{
+			{ID: "s", Spec: Every(time.Hour), Task: large}}})
+		if !errors.Is(x.Err, broker.ErrTooLarge) {
+			t.Errorf("the extension says %v", x.Err)
+		}
+	})
+}
+
+// A client of a transaction would enqueue ticks into it long after its end.
+func TestExtension_RefusesAClientOfATransaction(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for name, client := range map[string]*jobs.Client{"nil": nil, "of a transaction": jobs.NewClient(w.store, jobs.ClientConfig{}).In(w.store)} {
+			func() {
+				defer func() {
+					if got := fmt.Sprint(recover()); !strings.Contains(got, "the client is nil, or is one of a transaction") {
+						t.Errorf("a client that is %s: Extension says %v", name, got)
+					}
+				}()
+				w.schedules.Extension(client, ExtensionConfig{})
+			}()
+		}
+	})
+}
+
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("no line") }
+
+// The extension logs in a goroutine of its own, where a panic would end the process.
+func TestExtension_ALoggerThatPanicsLosesTheLineAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(time.Hour))
+		client := jobs.NewClient(w.store, jobs.ClientConfig{})
+		x := New(w.store, "other").Extension(client, ExtensionConfig{Logger: slog.New(brokenLog{slog.NewTextHandler(io.Discard, nil)}),
+			Definitions: []Definition{{ID: "s", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)}}}) // refused, and logged
+		server, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{x}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(w.Context(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil })); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if err := server.Shutdown(w.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ExtensionConfig says how a server runs workflows. The zero value is ready to
@@ -27,10 +28,7 @@ func Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	if client.Broker() == nil {
 		panic("jobs/workflow: Extension: the client is nil, or is one of a transaction")
 	}
-	x := &runner{store: store{client.Broker()}, client: client, log: cfg.Logger}
-	if x.log == nil {
-		x.log = slog.Default()
-	}
+	x := &runner{store: store{client.Broker()}, client: client, log: guard.Logger(cfg.Logger)}
 	x.nudges.init()
 	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency, Middleware: x.middleware,
 		Settled: x.nudges.settled, Start: func(ctx context.Context) { x.loop(ctx) }, Once: x.once}

@@ -3,8 +3,10 @@ package workflow
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed81422ce9/jobs"
 )
@@ -65,6 +67,33 @@ func TestResult_AnEmptyOneIsNoneInEveryStore(t *testing.T) {
 			return nil
 		})
 		w.run(New("w").Add(Chain(node("a"), node("b"))), StateCompleted)
+	})
+}
+
+// The context of a batch belongs to no single job, so a result set with it would be that of any of them.
+func TestOf_TheContextOfABatchBelongsToNoWorkflow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		mux := jobs.NewServeMux()
+		jobs.HandleMany(mux, jobs.Define[string]("task"), jobs.ManyConfig{Max: 2, Wait: time.Minute},
+			func(ctx context.Context, batch []*jobs.BatchJob[string]) error {
+				if s, err := Of(ctx), SetResult(ctx, "of the batch"); s != nil || err == nil {
+					t.Errorf("the batch of %d is in node %q, and SetResult says %v", len(batch), s.Node(), err)
+				}
+				for _, j := range batch {
+					j.Err = SetResult(j.Context, j.Job.Header(HeaderNode))
+				}
+				return nil
+			})
+		w.up()
+		w.on("a", mux.ProcessJob)
+		w.on("b", mux.ProcessJob)
+		w.run(New("w").Add(Group(node("a"), node("b"))), StateCompleted)
+		for _, n := range w.info("w").Nodes {
+			record, err := w.client.Wait(w.Context(), n.Queue, n.JobID)
+			if err != nil || string(record.Result) != strconv.Quote(n.Name) {
+				t.Errorf("the result of %s is %v, %v", n.Name, record, err)
+			}
+		}
 	})
 }
 

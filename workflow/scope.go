@@ -33,9 +33,13 @@ type scopeKey struct{}
 
 // Of returns the workflow of a handler's context. It returns nil if the job
 // belongs to no workflow, or if its server does not have the extension. Methods of
-// nil say so in their error.
+// nil say so in their error. The context of a batch (jobs.HandleMany) belongs to no
+// single job: use BatchJob.Context.
 func Of(ctx context.Context) *Scope {
 	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	if s != nil && jobs.JobFromContext(ctx) == nil { // the scope of one job of a batch
+		return nil
+	}
 	return s
 }
 
@@ -74,7 +78,8 @@ func (x *runner) middleware(h jobs.Handler) jobs.Handler {
 	})
 }
 
-var errNoScope = errors.New("the job belongs to no workflow, or its server has no extension for workflows")
+var errNoScope = errors.New("the context belongs to no job of a workflow, or the server has no extension for workflows; " +
+	"in a batch handler use BatchJob.Context")
 
 // SetResult stores v, in JSON, as the result of the node whose handler has ctx. A
 // []byte is stored as it is. If v cannot be encoded, the error is jobs.SkipRetry,

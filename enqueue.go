@@ -148,6 +148,9 @@ func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
+	if t := c.job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
+		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
+	}
 	return c.finishUnique()
 }
 

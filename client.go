@@ -205,6 +205,8 @@ func (c *Client) Close() error {
 // after it.
 func (c *Client) enter(ctx context.Context) error {
 	switch {
+	case c != nil && c.gate != nil && c.inTx && c.to == nil:
+		return errNoTx
 	case c == nil || c.gate == nil || c.to == nil:
 		return errNoBroker
 	case ctx == nil:
@@ -217,6 +219,7 @@ func (c *Client) enter(ctx context.Context) error {
 
 var (
 	errNoBroker     = broker.Invalid("client", "has no broker; make it with NewClient and give it one")
+	errNoTx         = broker.Invalid("transaction", "is nil; pass what Tx of the store returns to Client.In")
 	errClientClosed = &broker.Error{Err: ErrClosed, Hint: "the client was closed"}
 )
 

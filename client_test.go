@@ -92,6 +92,10 @@ func TestClient_ClientsThatCannotWorkSaySo(t *testing.T) {
 			t.Errorf("%s: Close: %v", name, err)
 		}
 	}
+	_, err := NewClient(store, ClientConfig{}).In(nil).Enqueue(t.Context(), NewTask("mail", nil))
+	if err == nil || !strings.Contains(err.Error(), "transaction: invalid: is nil") {
+		t.Errorf("In(nil) says %v", err)
+	}
 	var none context.Context
 	if _, err := newTestClient(t, store, ClientConfig{}).Enqueue(none, NewTask("mail", nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("nil context: %v, want ErrInvalid", err)
@@ -302,6 +306,24 @@ func TestClient_EnqueueChainThatForgetsAJobIsFoundOut(t *testing.T) {
 	c := newTestClient(t, newSpyStore(t), ClientConfig{Middleware: []EnqueueMiddleware{forget}})
 	if info, err := c.Enqueue(t.Context(), NewTask("mail", nil)); info != nil || !errors.Is(err, errUnanswered) {
 		t.Errorf("got %v, %v", info, err)
+	}
+}
+
+func TestClient_EnqueueMiddlewareThatReturnsNilIsNamed(t *testing.T) {
+	t.Parallel()
+	none := func(EnqueueFunc) EnqueueFunc { return nil }
+	for name, make := range map[string]func(){
+		"client":     func() { NewClient(newSpyStore(t), ClientConfig{Middleware: []EnqueueMiddleware{nil, none}}) },
+		"definition": func() { Define[int]("mail").EnqueueWith(nil, none) },
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); got != "jobs: enqueue middleware 1 (from 0) of a chain returned a nil EnqueueFunc" {
+					t.Errorf("%s: the panic is %v", name, got)
+				}
+			}()
+			make()
+		}()
 	}
 }
 

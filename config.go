@@ -63,7 +63,7 @@ type Config struct {
 	// the last calls to the store take up to 3 s, loops and hooks 1 s each, and
 	// the broker's Close 2 s (broker.MaxClose). Zero means 20 s: a stop then takes
 	// 29 s at most, within the 30 s that orchestrators usually give. A negative
-	// value ends the contexts at once.
+	// value ends the contexts at once; the minimum is 1 ms.
 	ShutdownTimeout time.Duration
 
 	// Lease is how long the store reserves this server's jobs for it after its
@@ -123,7 +123,7 @@ type Config struct {
 	// charged, and their delays grow. After UnknownTypeLimit the job is dead. It
 	// counts from the first of these snoozes, anew once a server has run the job. A job
 	// whose history has a newer form waits without a limit. Zero means 24 hours; with a
-	// negative value the job is dead at once.
+	// negative value the job is dead at once. The minimum is 1 ms.
 	UnknownTypeLimit time.Duration
 
 	// ErrorHistory is how many errors are kept with a job. Older ones are
@@ -305,6 +305,14 @@ func (cfg *Config) check() error {
 	} {
 		if d.value != 0 && (d.value < d.min || d.value > d.max) {
 			return broker.Invalid(d.field, "is %v; use %v to %v, or 0 for %v", d.value, d.min, d.max, d.def)
+		}
+	}
+	for _, d := range []struct {
+		field      string
+		value, def time.Duration
+	}{{"ShutdownTimeout", cfg.ShutdownTimeout, defaultShutdownTimeout}, {"UnknownTypeLimit", cfg.UnknownTypeLimit, defaultUnknownTypeLimit}} {
+		if d.value > 0 && d.value < minDuration {
+			return broker.Invalid(d.field, "is %v; use %v or more, 0 for %v, or a negative value for none", d.value, minDuration, d.def)
 		}
 	}
 	return nil

@@ -44,6 +44,8 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		{"ReadinessWindow", Config{ReadinessWindow: 99 * time.Millisecond}, "use 100ms to"},
 		{"PollInterval", Config{PollInterval: 5}, "is 5ns; use 1ms to 12h"},
 		{"PollInterval", Config{PollInterval: 13 * time.Hour}, "12h"},
+		{"ShutdownTimeout", Config{ShutdownTimeout: 20}, "is 20ns; use 1ms or more, 0 for 20s"},
+		{"UnknownTypeLimit", Config{UnknownTypeLimit: 999 * time.Microsecond}, "use 1ms or more, 0 for 24h0m0s"},
 		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"a": nil}}, `"a"`},
 	} {
 		_, err := NewServer(newStore(), c.cfg)
@@ -57,7 +59,8 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 func TestConfig_TheShortestDurationsAreAccepted(t *testing.T) {
 	t.Parallel()
 	if _, err := NewServer(newStore(), Config{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckGrace: time.Millisecond,
-		ReadinessWindow: 100 * time.Millisecond, PollInterval: time.Millisecond}); err != nil {
+		ReadinessWindow: 100 * time.Millisecond, PollInterval: time.Millisecond, ShutdownTimeout: time.Millisecond,
+		UnknownTypeLimit: time.Millisecond}); err != nil {
 		t.Error(err)
 	}
 }

@@ -258,6 +258,34 @@ func TestServer_AStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
 	})
 }
 
+// A broker that was closed before the server takes no outcome any more, so the drain does not wait for that.
+func TestServer_ABrokerClosedTooEarlyDoesNotDelayTheDrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, drained := range []bool{false, true} { // whether the drain began before the broker was closed
+			b := newStore()
+			add(t, b, DefaultQueue, "a", 1)
+			s := serve(t, b, Config{}, func(_ context.Context, j *Job) error {
+				time.Sleep(2 * time.Second)
+				return nil
+			})
+			synctest.Wait()
+			began := time.Now()
+			if drained {
+				s.engine.Drain()
+				synctest.Wait()
+			}
+			b.Close()
+			err := s.Shutdown(t.Context())
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("the error is %v, want ErrClosed", err)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("the drain took %v, want the 2s of the handler", took)
+			}
+		}
+	})
+}
+
 func TestServer_OutcomesAreSettledWhenTheStoreComesBackDuringTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -147,6 +148,9 @@ func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
+	if t := c.job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
+		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
+	}
 	return c.finishUnique()
 }
 
@@ -230,13 +234,17 @@ type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
 // Enqueue, with one job, and for every EnqueueMany, with all its jobs, from any
 // number of goroutines at once. It calls next at most once, with the batch or a
 // part of it, and sets Err of the other jobs itself. If a call fails in the store,
-// only the call is repeated: the middleware does not run again.
+// only the call is repeated: the middleware does not run again. NewClient and
+// EnqueueWith panic if it returns nil.
 type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
 	for i := len(chain) - 1; i >= 0; i-- {
-		if chain[i] != nil {
-			last = chain[i](last)
+		if chain[i] == nil {
+			continue
+		}
+		if last = chain[i](last); last == nil {
+			panic(fmt.Sprintf("jobs: enqueue middleware %d (from 0) of a chain returned a nil EnqueueFunc", i))
 		}
 	}
 	return last

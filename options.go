@@ -95,7 +95,7 @@ func WithDeadline(t time.Time) Option {
 
 // WithTimeout limits each run: its context ends after d with cause ErrTimeout.
 // Zero, the default, means the server's default (30 minutes unless
-// configured). NoTimeout, which is 100 years, means no limit.
+// configured). NoTimeout, which is 100 years, means no limit. The minimum is 1 ms.
 func WithTimeout(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Timeout = d })
 }

@@ -252,6 +252,7 @@ func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 			"deadline: invalid: is 2200-01-01T00:00:00Z"},
 		"deadline in 1969": {task, WithDeadline(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid,
 			"deadline: invalid: is 1969-01-01T00:00:00Z"},
+		"timeout without unit":  {task, WithTimeout(30), ErrInvalid, "timeout: invalid: is 30ns; use 1ms or more, or 0 for the server's"},
 		"negative timeout":      {task, WithTimeout(-time.Second), ErrInvalid, "timeout: invalid: is negative (-1s); use zero or more"},
 		"negative retention":    {task, WithRetention(-time.Second), ErrInvalid, "retention: invalid: is negative"},
 		"negative retries":      {task, WithMaxRetries(-1), ErrInvalid, "max retries: invalid: is -1; use 0 to 1000000"},

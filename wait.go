@@ -115,7 +115,8 @@ func OnProgress(f func(Progress)) WaitOption { return onProgress(f) }
 //
 // While the store cannot be reached, Wait keeps trying. It waits until ctx ends and
 // then returns the error of ctx, so give ctx a deadline. Closing the client ends
-// Wait with ErrClosed.
+// Wait with ErrClosed. A handler that waits keeps its slot, so that the job may have
+// none: use a workflow.
 func (c *Client) Wait(ctx context.Context, queue, id string, opts ...WaitOption) (*JobRecord, error) {
 	w := &waiting{queue: queue, id: id}
 	for _, o := range opts {

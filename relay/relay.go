@@ -15,6 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -113,9 +114,7 @@ const (
 func New(cfg Config) (*Relay, error) {
 	cfg.ToQueue = cmp.Or(cfg.ToQueue, cfg.FromQueue)
 	cfg.Batch, cfg.Lease = cmp.Or(cfg.Batch, broker.MaxClaim), cmp.Or(cfg.Lease, broker.DefaultLease)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = guard.Logger(cfg.Logger)
 	var err error
 	switch {
 	case cfg.From == nil:

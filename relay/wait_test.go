@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,34 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/handworker"
 )
+
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("no line") }
+
+// As the extension of a server, a relay logs in a goroutine of its own, where a panic would end the
+// process.
+func TestRelay_ALoggerThatPanicsLosesTheLineAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.put([]string{"a"}, 1)
+		away := broker.Wrap(w.to, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Enqueue" {
+				return broker.ErrUnavailable
+			}
+			return next(ctx)
+		})
+		r, err := New(Config{From: w.from, FromQueue: outbox, To: away, ToQueue: mail,
+			Logger: slog.New(brokenLog{slog.NewTextHandler(io.Discard, nil)})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // Of several relays one moves jobs. Another takes over almost at once when it
 // drains, and after its lease when it is cut off.

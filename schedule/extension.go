@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ExtensionConfig says how a server runs schedules. The zero value is ready to
@@ -25,15 +26,12 @@ type ExtensionConfig struct {
 // Extension makes a server run the schedules of every owner in the store; put it
 // into jobs.Config.Extensions. The client enqueues the ticks' jobs, with its
 // middleware; close it after the server. The server revives dead schedules when
-// it starts and every 15 minutes. Extension panics if the client is nil.
+// it starts and every 15 minutes. Extension panics if the client has no broker.
 func (s *Schedules) Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
-	if client == nil {
-		panic("jobs/schedule: Extension: the client is nil")
+	if client.Broker() == nil {
+		panic("jobs/schedule: Extension: the client is nil, or is one of a transaction")
 	}
-	x := &runner{Schedules: s, client: client, log: cfg.Logger}
-	if x.log == nil {
-		x.log = slog.Default()
-	}
+	x := &runner{Schedules: s, client: client, log: guard.Logger(cfg.Logger)}
 	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency,
 		Err:   s.checkDefinitions(context.Background(), cfg.Definitions),
 		Start: func(ctx context.Context) { x.care(ctx, cfg.Definitions) },

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -174,30 +175,28 @@ func TestDefine_TypedArguments(t *testing.T) {
 	})
 }
 
-// A program's definitions are checked before its server starts.
-func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
+// A definition contains the task's payload, in base64 if it is not text, and has to fit into a payload itself.
+func TestPut_ADefinitionThatIsTooLargeIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	inWorld(t, func(w *world) {
-		client := jobs.NewClient(w.store, jobs.ClientConfig{})
-		task := jobs.NewTask("t", nil)
-		for name, c := range map[string]struct {
-			definitions []Definition
-			says        string
-		}{
-			"an unknown zone": {[]Definition{{ID: "z", Spec: Cron("@daily", "Mars/Base"), Task: task}}, "zone"},
-			"a line of nothing": {[]Definition{{ID: "a", Spec: Every(time.Hour), Task: task},
-				{ID: "z", Spec: Cron("0 0 31 2 *", ""), Task: task}}, "never fires"},
-			"one ID twice": {[]Definition{{ID: "z", Spec: Every(time.Hour), Task: task}, {ID: "z", Spec: Every(time.Minute), Task: task}},
-				"two definitions"},
-		} {
-			x := w.schedules.Extension(client, ExtensionConfig{Definitions: c.definitions})
-			_, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{x}})
-			if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "z") {
-				t.Errorf("%s: NewServer says %v", name, err)
-			}
+		w.put("old", Every(time.Hour))
+		large := jobs.NewTask("t", bytes.Repeat([]byte{0xff}, 1<<20)) // a job may have it
+		var e *broker.Error
+		change, err := w.schedules.Put(w.Context(), "s", Every(time.Hour), large)
+		if !errors.Is(err, broker.ErrTooLarge) || !errors.As(err, &e) || e.Field != "payload" || e.Queue != "" || change != "" ||
+			!strings.Contains(err.Error(), "1048576 bytes") || !strings.Contains(err.Error(), "base64") {
+			t.Errorf("Put did %q and says %v", change, err)
 		}
-		if _, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{New(nil, "x").Extension(client,
-			ExtensionConfig{})}}); err == nil {
-			t.Error("schedules without a broker are accepted")
+		if _, err := w.schedules.Sync(w.Context(), Definition{ID: "new", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)},
+			Definition{ID: "s", Spec: Every(time.Hour), Task: large}); !errors.Is(err, broker.ErrTooLarge) {
+			t.Errorf("Sync says %v", err)
+		}
+		if all, err := w.schedules.List(w.Context()); err != nil || len(all) != 1 || all[0].ID != "old" {
+			t.Errorf("the schedules are %+v, %v; want what was there", all, err)
+		}
+		x := w.schedules.Extension(jobs.NewClient(w.store, jobs.ClientConfig{}), ExtensionConfig{Definitions: []Definition{
+			{ID: "s", Spec: Every(time.Hour), Task: large}}})
+		if !errors.Is(x.Err, broker.ErrTooLarge) {
+			t.Errorf("the extension says %v", x.Err)
 		}
 	})
 }
@@ -254,23 +253,6 @@ func TestSync_RemovesWhatTheCodeNoLongerNames(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(ids, []string{"a", "b", "d", "theirs"}) {
 			t.Errorf("the store has %v (%v)", ids, err)
-		}
-	})
-}
-
-// A server that starts revives dead schedules and puts missing ones.
-func TestExtension_RevivesSchedules(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.put("dead", Every(time.Hour))
-		w.die("dead")
-		if info := w.info("dead"); !strings.Contains(info.Error, "dead") {
-			t.Errorf("a dead schedule has the error %q", info.Error)
-		}
-		w.serve(w.store, jobs.Config{}, ExtensionConfig{Definitions: []Definition{
-			{ID: "missing", Spec: Every(time.Hour), Task: jobs.NewTask("task", nil)}}})
-		pass(time.Hour + time.Second)
-		if w.ran["dead@2000-01-01T01:00:00Z"] != 1 || w.ran["missing@2000-01-01T01:00:00Z"] != 1 {
-			t.Errorf("ran %v, want a tick of each", w.ran)
 		}
 	})
 }

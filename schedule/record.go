@@ -95,10 +95,25 @@ func newRecord(d Definition, owner string, limits broker.Limits) (*record, error
 		probe := s.newJob(d.ID, tick{At: broker.MaxTime.Add(-time.Hour * 24 * 366)})
 		err = probe.Check(limits)
 	}
+	if err == nil {
+		err = s.checkSize(len(draft.Body.Payload), limits.PayloadLimit())
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &s.record, nil
+}
+
+// longerTimes is by how many bytes Since and Born, once set, can make the stored form longer.
+const longerTimes = 32
+
+// checkSize refuses a definition that does not fit into the payload of the schedule's own job.
+func (r *record) checkSize(payload, limit int) error {
+	if size := len(reserved.Encode(r)) + longerTimes; size > limit {
+		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: fmt.Sprintf("%d bytes, and the definition, which contains it "+
+			"as text or in base64, has %d; the limit is %d; store it elsewhere and pass a reference", payload, size, limit)}
+	}
+	return nil
 }
 
 func checkID(id string) error {

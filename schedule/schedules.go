@@ -97,7 +97,10 @@ func (s *Schedules) tryPut(ctx context.Context, d Definition) (Change, error) {
 		change, err = s.update(ctx, stored, wanted)
 		return err
 	})
-	return change, err
+	if err != nil {
+		return "", err
+	}
+	return change, nil
 }
 
 // create stores a new schedule, due at once: its first run finds the first tick.

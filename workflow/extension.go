@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
@@ -28,10 +29,7 @@ func Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	if client.Broker() == nil {
 		panic("jobs/workflow: Extension: the client is nil, or is one of a transaction")
 	}
-	x := &runner{store: store{reserved.Bounded(client.Broker())}, client: client, log: cfg.Logger}
-	if x.log == nil {
-		x.log = slog.Default()
-	}
+	x := &runner{store: store{reserved.Bounded(client.Broker())}, client: client, log: guard.Logger(cfg.Logger)}
 	x.nudges.init()
 	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency, Middleware: x.middleware,
 		Settled: x.nudges.settled, Start: func(ctx context.Context) { x.loop(ctx) }, Once: x.once}

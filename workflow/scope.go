@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,21 +33,41 @@ type Scope struct {
 type scopeKey struct{}
 
 // Of returns the workflow of a handler's context. It returns nil if the job
-// belongs to no workflow, or if its server does not have the extension.
+// belongs to no workflow, or if its server does not have the extension. Methods of
+// nil say so in their error. The context of a batch (jobs.HandleMany) belongs to no
+// single job: use BatchJob.Context.
 func Of(ctx context.Context) *Scope {
 	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	if s != nil && jobs.JobFromContext(ctx) == nil { // the scope of one job of a batch
+		return nil
+	}
 	return s
 }
 
-// ID returns the workflow's ID.
-func (s *Scope) ID() string { return s.id }
+// ID returns the workflow's ID, which is empty for nil.
+func (s *Scope) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.id
+}
 
-// Node returns the name of the job's node. It begins with a colon if the job is
-// a callback or a compensation.
-func (s *Scope) Node() string { return s.node }
+// Node returns the name of the job's node, which is empty for nil. It begins with a
+// colon if the job is a callback or a compensation.
+func (s *Scope) Node() string {
+	if s == nil {
+		return ""
+	}
+	return s.node
+}
 
 // Info describes the workflow and its nodes, as Get does.
-func (s *Scope) Info(ctx context.Context) (Info, error) { return Get(ctx, s.client, s.id) }
+func (s *Scope) Info(ctx context.Context) (Info, error) {
+	if s == nil {
+		return Info{}, errNoScope
+	}
+	return Get(ctx, s.client, s.id)
+}
 
 // middleware gives handlers of nodes their scope.
 func (x *runner) middleware(h jobs.Handler) jobs.Handler {
@@ -60,23 +79,22 @@ func (x *runner) middleware(h jobs.Handler) jobs.Handler {
 	})
 }
 
-var errNoScope = errors.New("the job belongs to no workflow, or its server has no extension for workflows")
+var errNoScope = errors.New("the context belongs to no job of a workflow, or the server has no extension for workflows; " +
+	"in a batch handler use BatchJob.Context")
 
 // SetResult stores v, in JSON, as the result of the node whose handler has ctx. A
-// []byte is stored as it is.
+// []byte is stored as it is. If v cannot be encoded, the error is jobs.SkipRetry,
+// since no retry can help.
 func SetResult(ctx context.Context, v any) error {
 	s := Of(ctx)
 	if s == nil {
 		return errNoScope
 	}
-	text, ok := v.([]byte)
-	if !ok {
-		var err error
-		if text, err = json.Marshal(v); err != nil {
-			return fmt.Errorf("the result of node %q: %w", s.node, err)
-		}
+	if text, ok := v.([]byte); ok {
+		s.job.SetResult(text)
+	} else if err := jobs.SetResult(s.job, v); err != nil {
+		return fmt.Errorf("node %q: %w", s.node, err)
 	}
-	s.job.SetResult(text)
 	return nil
 }
 
@@ -102,7 +120,7 @@ func unpack[T any](text []byte, v *T, node string) error {
 		*raw = text
 		return nil
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := jobs.JSON.Decode(text, v); err != nil { // its errors do not quote the result
 		return fmt.Errorf("%w: the result of node %q is no %T: %w", jobs.SkipRetry, node, *v, err)
 	}
 	return nil
@@ -191,7 +209,7 @@ func (s store) result(ctx context.Context, id string, g *graph, i int) ([]byte, 
 		return nil, err
 	case job.Type != typeSignal && job.State != broker.StateCompleted:
 		return nil, fmt.Errorf("%w: its job is %v", ErrNoResult, job.State)
-	case resultOf(job) == nil:
+	case len(resultOf(job)) == 0: // some stores do not tell an empty result from none
 		return nil, ErrNoResult
 	}
 	return resultOf(job), nil
@@ -217,7 +235,7 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 	}
 	results := make(map[string][]byte, len(refs))
 	err = s.look(ctx, refs, true, func(job *broker.Job) {
-		if text := resultOf(job); text != nil && (job.Type == typeSignal || job.State == broker.StateCompleted) {
+		if text := resultOf(job); len(text) > 0 && (job.Type == typeSignal || job.State == broker.StateCompleted) {
 			results[names[broker.Ref{Queue: job.Queue, ID: job.ID}]] = text
 		}
 	})
@@ -237,6 +255,9 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 // each of many calls; thousands of calls make the workflow slow. The error is ErrTooLarge when a workflow
 // has about as many additions as fit into a megabyte by their IDs.
 func (s *Scope) Add(ctx context.Context, parts ...Part) error {
+	if s == nil {
+		return errNoScope
+	}
 	return about(s.add(ctx, Group(parts...).nodes()), "add nodes", s.id)
 }
 

@@ -23,6 +23,9 @@ type sqlSession struct {
 }
 
 func (s sqlSession) run(ctx context.Context, steps ...step) error {
+	if s.tx == nil {
+		return errNoTx
+	}
 	for _, st := range steps {
 		if err := s.runStep(ctx, st); err != nil {
 			return classifyTx(err)

@@ -34,7 +34,12 @@ type txSession struct {
 	plain bool
 }
 
+var errNoTx = broker.Invalid("transaction", "is nil; begin one, and check the error")
+
 func (s txSession) run(ctx context.Context, steps ...step) error {
+	if s.tx == nil {
+		return errNoTx
+	}
 	err := s.tx.SendBatch(ctx, &pgx.Batch{}).Close() // an empty batch sends nothing, but fails if the transaction has ended
 	if err == nil {
 		err = connSession{s.tx.Conn(), s.plain}.run(ctx, steps...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -99,6 +100,23 @@ func TestTxOver_ATransactionThatMayOnlyReadCompletesNothing(t *testing.T) {
 		f.ok(tx.exec("set transaction read only"))
 		f.refusedAsOver("completed", tx.complete(t.Context(), f.claimed("job")), false)
 	})
+}
+
+// A program that ignored the error of Begin has a nil transaction.
+func TestTxOver_ANilTransactionIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.Tx(nil).Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("a")}})
+	_, errSQL := f.SQLTx(nil).Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("a")}})
+	for what, err := range map[string]error{
+		"Tx": err, "SQLTx": errSQL, "CompleteTx": f.CompleteTx(t.Context(), nil, f.claimed("b")),
+		"CompleteSQLTx": f.CompleteSQLTx(t.Context(), nil, f.claimed("c")),
+	} {
+		f.refusedAsOver(what, err, false)
+		if err == nil || !strings.Contains(err.Error(), "transaction: invalid: is nil") {
+			t.Errorf("%s(nil) says %v", what, err)
+		}
+	}
 }
 
 // A nested transaction is a savepoint: rolled back, it is over, while the one

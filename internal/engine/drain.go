@@ -149,16 +149,13 @@ func (s *Server) lastDeadline(began time.Time) time.Time {
 	return end.Add(LastCalls)
 }
 
-// flush waits until every outcome was settled, or ctx ends. It returns how many were not
-// settled.
+// flush waits until every outcome was settled, the broker was closed, or ctx ends. It
+// returns how many were not settled.
 func (s *Server) flush(ctx context.Context) int {
-	s.mu.Lock()
 	flushed := make(chan struct{})
-	if s.settler.unsettled == 0 {
-		close(flushed)
-	} else {
-		s.settler.flushed = flushed
-	}
+	s.mu.Lock()
+	s.settler.flushed = flushed
+	s.flushedLocked()
 	s.mu.Unlock()
 	select {
 	case <-flushed:
@@ -228,6 +225,9 @@ func (s *Server) drainError(left, unsettled int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case unsettled > 0 && s.settler.closed:
+		return fmt.Errorf("jobs: drain: %d outcomes could not be settled, their jobs run again: %w before the server", unsettled,
+			broker.ErrClosed)
 	case s.fatal != nil:
 		return fmt.Errorf("jobs: the server cannot go on: %w", s.fatal)
 	case left > 0:

@@ -26,7 +26,8 @@ type settler struct {
 	unsettled int
 	away      outage               // settles that failed in a row
 	answered  time.Time            // when the store last took outcomes, or the oldest unsettled one came
-	flushed   chan struct{}        // closed when nothing is left to settle; nil unless a drain waits for that
+	closed    bool                 // the broker was closed: nothing will be settled any more
+	flushed   chan struct{}        // closed when nothing is left to settle, or can be; nil unless a drain waits for that
 	keeping   map[*broker.Job]*Run // runs whose keep was not answered yet
 }
 
@@ -173,6 +174,11 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		return 0
 	}
 	if !answered {
+		if errors.Is(err, broker.ErrClosed) {
+			s.drainLocked(err)
+			t.closed = true
+			s.flushedLocked()
+		}
 		if t.away.failed(now, err) {
 			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
 				t.away.args("worker", w.id, "items", len(items))...)
@@ -272,9 +278,14 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 		s.logLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere",
 			"worker", w.id, "jobs", lost, "error", why)
 	}
-	if s.settler.unsettled == 0 && s.settler.flushed != nil {
-		close(s.settler.flushed)
-		s.settler.flushed = nil
+	s.flushedLocked()
+}
+
+// flushedLocked ends the wait of a drain if nothing is left to settle, or can be.
+func (s *Server) flushedLocked() {
+	if t := &s.settler; t.flushed != nil && (t.unsettled == 0 || t.closed) {
+		close(t.flushed)
+		t.flushed = nil
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // StandardConfig configures Standard. The zero value of each part works.
 type StandardConfig struct {
-	// Broker is the store, see MetricsConfig. It is used for Metrics.Broker.
+	// Broker is the store, see MetricsConfig. Unless nil, it replaces Metrics.Broker.
 	Broker broker.Broker
 
 	// Tracing configures spans. The zero value uses the global tracer provider.
@@ -40,7 +40,9 @@ type Standard struct {
 // if a field is outside its limits, as the constructors of the parts do. Call
 // Close when its servers and clients have ended.
 func NewStandard(cfg StandardConfig) (*Standard, error) {
-	cfg.Metrics.Broker = cfg.Broker
+	if cfg.Broker != nil {
+		cfg.Metrics.Broker = cfg.Broker
+	}
 	metrics, err := NewMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, err

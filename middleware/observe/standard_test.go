@@ -57,6 +57,20 @@ func ExampleNewStandard() {
 	// completed <nil>
 }
 
+func TestStandard_TheBrokerMayBeThatOfTheMetrics(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	defer b.Close()
+	std, err := observe.NewStandard(observe.StandardConfig{Metrics: observe.MetricsConfig{Broker: b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer std.Close()
+	if _, err := jobs.NewServer(std.Broker(), jobs.Config{}); err != nil {
+		t.Errorf("the broker was dropped: %v", err)
+	}
+}
+
 // Each part of the standard chain reports a job that fails, is too slow, and
 // panics before it succeeds.
 func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {

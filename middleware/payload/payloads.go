@@ -55,8 +55,10 @@ var (
 // The client derives a unique key from the plain payload. Whoever can read that
 // key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
+//
+// EncodePayloads panics if a codec is nil: payloads would be stored without it.
 func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
-	codecs = slices.Clone(codecs)
+	codecs = checked("EncodePayloads", codecs)
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
 			for _, codec := range codecs {
@@ -89,9 +91,9 @@ func headersBefore(ctx context.Context) []string {
 // middleware outside of it the stored one. Introduce a codec at workers first,
 // then at producers: a job that was enqueued without the codec passes it
 // unchanged, unless the codec's documentation says otherwise. Use DecodePayloads
-// once in the chain of a handler.
+// once in the chain of a handler. It panics if a codec is nil.
 func DecodePayloads(codecs ...Codec) jobs.Middleware {
-	codecs = slices.Clone(codecs)
+	codecs = checked("DecodePayloads", codecs)
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			for i := len(codecs) - 1; i >= 0; i-- {
@@ -104,6 +106,16 @@ func DecodePayloads(codecs ...Codec) jobs.Middleware {
 			return next.ProcessJob(ctx, job)
 		})
 	}
+}
+
+// checked returns a copy of codecs, and refuses a nil one.
+func checked(name string, codecs []Codec) []Codec {
+	for i, c := range codecs {
+		if c == nil {
+			field.Refuse(name, "has a nil codec at position %d (from 0); make it with Compress, Encrypt or ClaimCheck, or leave it out", i)
+		}
+	}
+	return slices.Clone(codecs)
 }
 
 // sign sets the header by which a codec recognizes payloads that it has encoded,

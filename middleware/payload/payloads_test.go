@@ -211,6 +211,8 @@ func TestPayloads_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 		"ClaimCheckConfig.Blobs":   func() { ClaimCheck(ClaimCheckConfig{}) },
 		"ClaimCheckConfig.MinSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: -1}) },
 		"ClaimCheckConfig.MaxSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MaxSize: -1}) },
+		"EncodePayloads":           func() { EncodePayloads(Compress(CompressConfig{}), nil) },
+		"DecodePayloads":           func() { DecodePayloads(nil) },
 	} {
 		func() {
 			defer func() {

@@ -2,6 +2,8 @@ package backends_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,17 +15,16 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-// A server that was set up without a locale, as in some minimal images, makes databases in SQL_ASCII. They keep bytes as
-// they come, but do not name an encoding that the driver knows.
-func TestOpen_APostgresDatabaseWithoutAnEncodingWorksToo(t *testing.T) {
-	t.Parallel()
+// databaseIn makes a database in an encoding, and returns its URL.
+func databaseIn(t *testing.T, encoding string) string {
+	t.Helper()
 	server, name := testenv.Postgres(t), testenv.Name(t)
 	c, err := pgx.Connect(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	create := "create database " + name + " template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+	create := "create database " + name + " template template0 encoding '" + encoding + "' lc_collate 'C' lc_ctype 'C'"
 	if _, err := c.Exec(t.Context(), create); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,14 @@ func TestOpen_APostgresDatabaseWithoutAnEncodingWorksToo(t *testing.T) {
 	if err := backends.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	b, err := backends.Open(t.Context(), url)
+	return url
+}
+
+// A server that was set up without a locale, as in some minimal images, makes databases in SQL_ASCII. They keep bytes as
+// they come, but do not name an encoding that the driver knows.
+func TestOpen_APostgresDatabaseWithoutAnEncodingWorksToo(t *testing.T) {
+	t.Parallel()
+	b, err := backends.Open(t.Context(), databaseIn(t, "SQL_ASCII"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,5 +61,17 @@ func TestOpen_APostgresDatabaseWithoutAnEncodingWorksToo(t *testing.T) {
 	}
 	if got := w.Complete(1, time.Second); len(got) != 1 || got[0].ID != "字" || string(got[0].Payload) != "\x00\xff" {
 		t.Errorf("completed %+v", got)
+	}
+}
+
+// An encoding without all characters would refuse the names of some jobs, as if the store were unavailable.
+func TestOpen_APostgresDatabaseInANarrowEncodingIsRefused(t *testing.T) {
+	t.Parallel()
+	b, err := backends.Open(t.Context(), databaseIn(t, "LATIN1"))
+	if err == nil {
+		b.Close()
+	}
+	if !errors.Is(err, broker.ErrUnsupported) || !strings.Contains(err.Error(), "LATIN1") {
+		t.Errorf("the error is %v, want one that names the encoding", err)
 	}
 }

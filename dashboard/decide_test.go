@@ -267,3 +267,17 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 	}
 	resp.Body.Close()
 }
+
+// "Newer than 0" would otherwise be a decision about all jobs.
+func TestDecide_NewerThanZeroSelectsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.enqueue("mail", "a", "email")
+	for _, age := range []string{"newer=0", "newer=0d"} {
+		has(t, s.get(400, "jobs?state=pending&"+age), "write more than 0")
+		for _, page := range []string{"confirm", "bulk"} {
+			has(t, s.post(400, page+"?state=pending&"+age, url.Values{"verb": {"delete"}}), "write more than 0")
+		}
+	}
+	has(t, s.get(200, "job?queue=mail&id=a"), "pending")
+}

@@ -146,6 +146,9 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 		return q, err
 	}
 	newer, err := parseSpan("Newer than", f.Newer)
+	if err == nil && newer == 0 && f.Newer != "" { // it would select all jobs, and means none
+		err = &pageError{http.StatusBadRequest, "Newer than: write more than 0."}
+	}
 	if err != nil {
 		return q, err
 	}

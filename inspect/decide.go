@@ -13,6 +13,7 @@ type decision struct {
 	op    broker.Operation
 	delay time.Duration // of a reschedule, counted from begun
 	begun time.Time     // when the decision started, by the store's clock
+	moved int           // jobs that a reschedule has changed, and not found again at their new time
 }
 
 // decide carries out a decision. It passes each job's epoch, so that jobs that have
@@ -30,7 +31,9 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		// A write is never interrupted, so that the report of an interrupted decision
 		// is exact.
 		results, err := s.inspector.operate(context.WithoutCancel(ctx), op)
+		before := report.Done
 		report.add(d.op.Kind, results)
+		d.moved += report.Done - before
 		return err
 	})
 	if err != nil || len(s.query.IDs) == 0 {
@@ -124,10 +127,17 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Jo
 		if !s.keeps(job) {
 			continue
 		}
+		atItsTime := d.op.Kind == broker.OpReschedule && !d.op.RunAt.IsZero() && broker.Micros(job.RunAt) == broker.Micros(d.op.RunAt)
+		if atItsTime && d.moved > 0 {
+			d.moved-- // the decision moved it to where the listing finds it again
+			continue
+		}
 		report.Matched++
 		switch {
 		case d.newer(job):
 			report.Newer++
+		case atItsTime:
+			report.Done++ // nothing is to do
 		case d.op.Kind == broker.OpUnsuppress && !job.Suppressed:
 			report.Matched--
 		case d.op.Kind == broker.OpReschedule && job.State == broker.StatePending && !d.op.RunAt.After(d.begun):
@@ -144,8 +154,7 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Jo
 func (d *decision) newer(job *broker.Job) bool {
 	return job.CreatedAt.After(d.begun) ||
 		job.State.Final() && job.FinishedAt.After(d.begun) ||
-		job.State == broker.StateRetry && job.Errors.Last().At.After(d.begun) ||
-		d.op.Kind == broker.OpReschedule && !d.op.RunAt.IsZero() && broker.Micros(job.RunAt) == broker.Micros(d.op.RunAt)
+		job.State == broker.StateRetry && job.Errors.Last().At.After(d.begun)
 }
 
 // add counts the results of one step.

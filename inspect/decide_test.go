@@ -44,6 +44,25 @@ func TestInspect_DecisionStopsAtItsLimit(t *testing.T) {
 	}
 }
 
+// A listing in the order of due times finds jobs again that a reschedule moved to a later time.
+func TestInspect_ARescheduleCountsEachJobOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	at := time.Now().Add(time.Hour)
+	b.enqueue(t, "mail", 1200, jobs.WithRunAt(at))
+	scheduled := b.inspector.Select(Query{Queue: "default", State: broker.StateScheduled})
+	for _, to := range []time.Duration{2 * time.Hour, 2 * time.Hour, time.Hour} { // later, to the same time, and earlier
+		report, err := scheduled.Reschedule(t.Context(), at.Add(to))
+		if err != nil || report.Done != 1200 || report.Matched != 1200 || report.Newer != 0 {
+			t.Errorf("1200 jobs to %v later: %+v, %v", to, report, err)
+		}
+	}
+	report, err := scheduled.Limit(700).Reschedule(t.Context(), at.Add(3*time.Hour))
+	if err != nil || report.Done != 700 || report.Matched != 700 || report.Newer != 0 {
+		t.Errorf("at most 700: %+v, %v", report, err)
+	}
+}
+
 func TestInspect_DecisionKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

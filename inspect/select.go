@@ -66,8 +66,9 @@ func (s Selection) Where(keep func(*broker.Job) bool) Selection {
 func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.where(job) }
 
 // Jobs lists the selected jobs, page by page. A job that stays in the selection is
-// listed at least once, or twice if it moves meanwhile. An error comes with a nil job
-// and ends the listing.
+// listed at least once, or twice if it moves meanwhile. On Redis a pending job may also be
+// listed twice if it moved before: if it was rescheduled, or held by a move that was undone.
+// An error comes with a nil job and ends the listing.
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0

@@ -290,13 +290,13 @@ func newerSchema(schema string, present, oldest, known int) error {
 // checkStore refuses a store that this program cannot use correctly.
 func (b *Broker) checkStore(ctx context.Context) error {
 	var version int
-	var isolation string
+	var isolation, encoding string
 	var migrated bool
 	err := b.call(ctx, step{
 		sql: `select current_setting('server_version_num')::int, current_setting('default_transaction_isolation'),
-			to_regclass($1) is not null`,
+			current_setting('server_encoding'), to_regclass($1) is not null`,
 		args: []any{`"` + b.config.Schema + `".migration`},
-		read: one(&version, &isolation, &migrated),
+		read: one(&version, &isolation, &encoding, &migrated),
 	})
 	switch {
 	case err != nil:
@@ -306,6 +306,9 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	case isolation != "read committed":
 		return fmt.Errorf("%w: default_transaction_isolation is %q; connect with default_transaction_isolation=read%%20committed, "+
 			"or ALTER ROLE … SET default_transaction_isolation = 'read committed'", broker.ErrUnsupported, isolation)
+	case encoding != "UTF8" && encoding != "SQL_ASCII": // a name that it lacks would fail, with all jobs of the call, again and again
+		return fmt.Errorf("%w: the database's encoding is %s, which does not have all characters of names; use a database in UTF8",
+			broker.ErrUnsupported, encoding)
 	case !migrated:
 		return unmigrated(b.config.Schema)
 	}

@@ -118,6 +118,11 @@ func (a *app) decide(d *decision) *cobra.Command {
 			if f.state == "" {
 				return &usageError{"give --state"}
 			}
+			if state, err := f.jobState(); err != nil {
+				return err
+			} else if !d.kind.Allowed(state) { // otherwise --dry-run would count jobs that are refused
+				return &usageError{fmt.Sprintf("jobs in state %s cannot be %s", state, d.Done)}
+			}
 			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate, !selects(cmd.Flags()))
 		},
 	}
@@ -141,8 +146,13 @@ func (a *app) decide(d *decision) *cobra.Command {
 // narrowing are the flags that narrow a selection.
 var narrowing = []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"}
 
-// selects reports whether any flag narrows the selection.
-func selects(flags *pflag.FlagSet) bool { return slices.ContainsFunc(narrowing, flags.Changed) }
+// selects reports whether any flag narrows the selection. A limit of 0 means all jobs.
+func selects(flags *pflag.FlagSet) bool {
+	return slices.ContainsFunc(narrowing, func(name string) bool {
+		f := flags.Lookup(name)
+		return f != nil && f.Changed && (name != "limit" || f.Value.String() != "0")
+	})
+}
 
 // largeDecision is the number of jobs above which even a decision that can be undone
 // asks for confirmation: more than a person would check one by one.
@@ -230,7 +240,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f
 		if err != nil {
 			shown.end()
 			a.interrupted(d, total, count)
-			return err
+			return midway(err, total.Done)
 		}
 	}
 	shown.end()

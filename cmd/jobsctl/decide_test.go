@@ -13,7 +13,9 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
@@ -87,6 +89,49 @@ func TestDecide_UnsuppressCountsWhatItWouldChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A dry run must not count jobs that the decision would refuse.
+func TestDecide_AStateThatADecisionIsNotForIsRefused(t *testing.T) {
+	t.Parallel()
+	c, _ := inMemory(t)
+	c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", "a")
+	c.die(1, "no such user")
+	for line, want := range map[string]string{
+		"cancel --state dead --all":                  "dead cannot be cancelled",
+		"cancel --state dead --queue mail --dry-run": "dead cannot be cancelled",
+		"delete --state active --all --yes":          "active cannot be deleted",
+		"redrive --state pending --all":              "pending cannot be redriven",
+		"reschedule --state dead --all":              "dead cannot be rescheduled",
+	} {
+		c.has(c.run(2, strings.Fields(line)...), "^jobsctl: jobs in state "+want)
+	}
+	c.run(0, "cancel", "--state", "waiting", "--all", "--dry-run")
+	c.has(c.run(2, "cancel", "--state", "asleep", "--all"), "unknown state")
+}
+
+// The exit code after which nothing was changed is not that of a decision that changed some jobs before the store failed.
+func TestDecide_AStoreThatFailsOnTheWay(t *testing.T) {
+	t.Parallel()
+	store := membroker.NewStore()
+	plan := faulty.Plan{}
+	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) {
+		return faulty.Wrap(store.Open(), plan), nil
+	}}
+	c.enqueued(600, "mail", "email:digest", time.Hour)
+	for _, id := range []string{"a", "b"} {
+		c.run(0, "enqueue", "--type", "x", "--queue", "of-"+id, "--id", id, "--delay", "1h")
+	}
+	fails := func(call int) { plan = faulty.Plan{{Method: "Operate", Call: call, Fault: faulty.Unavailable}} }
+	fails(1)
+	c.has(c.run(5, "reschedule", "--queue", "mail", "--in", "2h", "--yes"), `^jobsctl: .*nothing was applied\n$`)
+	c.run(5, "reschedule", "a", "b", "--in", "2h")
+	fails(2)
+	out, errs := c.both(6, "reschedule", "--queue", "mail", "--in", "2h", "--yes")
+	c.has(out, `^500 of about 600 jobs rescheduled\.\n$`)
+	c.has(errs, `; what was done before is not undone\n$`)
+	out, errs = c.both(6, "reschedule", "a", "b", "--in", "2h")
+	c.has(out+errs, `^1 of about 2 jobs rescheduled\.\n`, `; what was done before is not undone\n$`)
 }
 
 // An interrupted decision reports how many jobs it changed, and out of how many.

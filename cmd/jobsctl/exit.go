@@ -17,7 +17,8 @@ const exitCodes = `  0    done
   3    job, queue or schedule not found
   4    refused, for some jobs or for all
   5    the store could not be reached; nothing was changed
-  6    the store's answer was lost; something may have been changed
+  6    the store failed on the way, or its answer was lost; something may have been
+       changed
   7    not confirmed; nothing was changed
   8    errors remain in the store (doctor)
   9    the store is not migrated; nothing was changed
@@ -42,6 +43,18 @@ var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes confi
 // errInterrupted says that a signal ended the command.
 var errInterrupted = errors.New("interrupted")
 
+// errMidway says that the store failed in the middle of a command.
+var errMidway = errors.New("; what was done before is not undone")
+
+// midway returns the error of a command that had changed jobs before the store failed: it must not have the
+// exit code after which nothing was changed.
+func midway(err error, changed int) error {
+	if changed == 0 || !errors.Is(err, broker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w%w", err, errMidway)
+}
+
 // errInterruptedEarly says that the signal came before anything was changed.
 var errInterruptedEarly = fmt.Errorf("%w; nothing was changed", errInterrupted)
 
@@ -63,6 +76,8 @@ func exitCode(err error) int {
 		return 8
 	case errors.Is(err, errInterrupted):
 		return 130
+	case errors.Is(err, errMidway):
+		return 6
 	case errors.Is(err, errRefused), errors.Is(err, errUnsettled), errors.Is(err, broker.ErrWrongState),
 		errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4

@@ -172,5 +172,8 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	if err == nil && r.Refused > 0 {
 		return errRefused
 	}
-	return err
+	if cfg.Check {
+		return err
+	}
+	return midway(err, r.Done)
 }

@@ -139,10 +139,12 @@ func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, 
 		}
 	}
 	var all error
+	done := 0
 	for _, q := range from.queues {
 		r := &peerResult{peerQueue: q}
 		err := a.importQueue(ctx, i, p, from, r)
-		all = errors.Join(all, err, a.sayPeer(p, from, r, err))
+		done += r.imported
+		all = errors.Join(all, midway(err, done), a.sayPeer(p, from, r, err))
 		if err != nil && !errors.Is(err, errUnsettled) {
 			break
 		}

@@ -68,7 +68,7 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	t.Parallel()
 	c := stores(t)["memory"]
 	c.t = t
-	const hostile = "\x1b]0;owned\x07 \u202egnp.exe\nsecond: line 😀 # 'no' \u0085"
+	const hostile = "\x1b]0;owned\x07 \u202egnp.exe\nsecond: line 😀 # 'no' \u0085\x7f"
 	for _, id := range []string{"a", "b"} {
 		c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id, "--key", "0123", "--header", "n="+hostile, "--payload",
 			`{"user":1e3,"none":[],"date":"2026-01-02","yes":"yes"}`)
@@ -87,6 +87,9 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 			t.Fatalf("jobsctl %q writes %d documents of YAML, and %d lines of JSON\n%s", args, len(documents), len(lines), text)
 		}
 		for i, line := range lines {
+			if strings.ContainsAny(line, "\x7f\u0085\u202e") {
+				t.Errorf("jobsctl %q writes a character that controls the terminal:\n%s", args, line)
+			}
 			var fromJSON, fromYAML map[string]any
 			if err := errors.Join(yaml.Unmarshal([]byte(line), &fromJSON), yaml.Unmarshal([]byte(documents[i]), &fromYAML)); err != nil {
 				t.Fatalf("%v in\n%s", err, documents[i])

@@ -158,7 +158,7 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 		return err
 	}
 	r, err := i.UndoMove(ctx, t.queue, to)
-	return errors.Join(err, a.report(d, r, false))
+	return errors.Join(midway(err, r.Done), a.report(d, r, false))
 }
 
 func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination,
@@ -191,7 +191,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 			a.say("%s of %s moved.", number(r.Done), plural(r.Matched, "held job"))
 		}
 		if err != nil {
-			return err
+			return midway(err, r.Done)
 		}
 	}
 	err := a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n)

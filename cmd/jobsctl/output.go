@@ -96,7 +96,7 @@ func escaped(text []byte, escape func(*bytes.Buffer, rune)) []byte {
 }
 
 func harmful(r rune) bool {
-	return r > unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
+	return r >= unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
 // yamlOf converts JSON to YAML in block style. It does not parse the JSON as YAML, which

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,14 +34,23 @@ func (v *spanValue) Set(text string) error {
 	return nil
 }
 
-// notNegative refuses negative numbers and durations. They have no meaning, and could pass
-// for no limit.
-func notNegative(flags *pflag.FlagSet) (err error) {
+// mayBeEmpty are the flags whose text can be empty.
+var mayBeEmpty = []string{"payload", "note"}
+
+// meant refuses values of flags that have no meaning and could pass for no limit or no filter: negative
+// numbers and durations, and an empty text. In a script that is a variable without a value, and a decision
+// must not be about all queues, or another store, because of it.
+func meant(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, rule := f.Value.(*ruleText) // its own error says what to write
-		kind := f.Value.Type()
-		if number := kind == "int" || kind == "float64" || kind == "duration"; number && !rule && strings.HasPrefix(f.Value.String(), "-") {
+		kind, value := f.Value.Type(), f.Value.String()
+		switch number := kind == "int" || kind == "float64" || kind == "duration"; {
+		case number && !rule && strings.HasPrefix(value, "-"):
 			err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
+		case (f.Name == "older-than" || f.Name == "newer-than") && value == "0":
+			err = &usageError{fmt.Sprintf("--%s must be more than zero", f.Name)}
+		case kind == "string" && value == "" && !slices.Contains(mayBeEmpty, f.Name), kind == "stringSlice" && value == "[]":
+			err = &usageError{fmt.Sprintf("--%s is empty; leave it out, or give a value", f.Name)}
 		}
 	})
 	return err

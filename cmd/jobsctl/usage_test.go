@@ -98,6 +98,30 @@ func TestUsage_NoFlagTakesANegativeValue(t *testing.T) {
 	c.has(c.run(0, "queues", "ls"), `(?m)^mail +1 *`)
 }
 
+// A script's variable without a value must not turn a decision into one about all queues, or about another store.
+func TestUsage_NoFlagTakesAnEmptyText(t *testing.T) {
+	t.Parallel()
+	c, _ := inMemory(t)
+	c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a", "--delay", "1h", "--payload", "", "--retention", "1d")
+	out := filepath.Join(t.TempDir(), "out")
+	for _, line := range []string{
+		"delete --state scheduled --yes --queue=", "delete --state scheduled --yes --type=", "cancel --state scheduled --yes --key=",
+		"cancel --state scheduled --yes --worker=", "reschedule --error=", "delete --yes --all --state=", "dlq purge --yes --group=",
+		"dlq purge --yes --reason=", "doctor --fix --yes --queue=", "export --state scheduled --out " + out + " --queue=",
+		"export --state scheduled --out=",
+		"move --queue mail --to-queue b --yes --to=", "move --queue mail --to-queue b --yes --state=", "stats --broker=", "stats --context=",
+		"enqueue --type x --unique=",
+	} {
+		c.has(c.run(2, strings.Fields(line)...), `^jobsctl: --[a-z-]+ is empty; leave it out, or give a value; see --help\n$`)
+	}
+	for _, line := range []string{"delete --state scheduled --yes --newer-than 0", "delete --state scheduled --yes --older-than 0s"} {
+		c.has(c.run(2, strings.Fields(line)...), `^jobsctl: --[a-z-]+ must be more than zero`)
+	}
+	c.has(c.run(2, "delete", "--state", "scheduled", "--yes", "--limit", "0"), "or give --all") // 0 means all jobs
+	c.has(c.run(0, "ls", "--state", "scheduled", "--limit", "0"), `(?m)^mail +a +x +scheduled`)
+	c.run(0, "queues", "pause", "mail", "--note", "")
+}
+
 // Shells find the program by its name, and still have their own builtin jobs.
 func TestUsage_ShellsRunTheProgramAndCompleteIt(t *testing.T) {
 	t.Parallel()

@@ -53,11 +53,7 @@ type event struct {
 
 type detail struct{ Name, Value string }
 
-func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	query := r.URL.Query()
 	queue, id := query.Get("queue"), query.Get("id")
 	v := h.view(r, "jobs", "Job "+text(id))

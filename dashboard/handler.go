@@ -53,19 +53,19 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	h.poller = &poller{inspector: i, interval: cfg.Interval, log: h.log, closing: h.closing, running: h.bulk.running,
 		pages: make(map[chan struct{}]struct{}), wg: &h.wg}
 	h.get = map[string]func(http.ResponseWriter, *http.Request) error{
-		"":        h.overview,
-		"queues":  h.queues,
-		"queue":   h.queue,
-		"keys":    h.keys,
-		"jobs":    h.jobs,
-		"job":     h.job,
+		"":        h.looking(h.overview),
+		"queues":  h.looking(h.queues),
+		"queue":   h.looking(h.queue),
+		"keys":    h.looking(h.keys),
+		"jobs":    h.looking(h.jobs),
+		"job":     h.looking(h.job),
 		"payload": h.payload,
-		"dead":    h.dead,
-		"workers": h.workers,
+		"dead":    h.looking(h.dead),
+		"workers": h.looking(h.workers),
 		"work":    h.work,
 		"events":  h.events,
 		"live":    h.live,
-		"stats":   h.stats,
+		"stats":   h.looking(h.stats),
 	}
 	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
 		"act":     h.act,

@@ -79,11 +79,7 @@ func (g group) Link(f filter) string {
 	return "confirm?" + q.Encode()
 }
 
-func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	f := readFilter(r.URL.Query())
 	f.State = broker.StateDead.String()
 	v := h.view(r, "dead", "Dead letters")

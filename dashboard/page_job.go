@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 
 	"github.com/seed81422ce9/jobs"
 )
@@ -53,11 +54,7 @@ type event struct {
 
 type detail struct{ Name, Value string }
 
-func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	query := r.URL.Query()
 	queue, id := query.Get("queue"), query.Get("id")
 	v := h.view(r, "jobs", "Job "+text(id))
@@ -79,7 +76,8 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j := &l.Jobs[0]
-	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State, !j.Suppressed, j.Suppressed), MaySee: v.May(ActionPayload)}
+	p := jobPage{Job: j, Trace: readable.TraceID(j.Headers), Verbs: verbsFor(v, j.State, !j.Suppressed, j.Suppressed),
+		MaySee: v.May(ActionPayload)}
 	if l.Evidence.Job != nil {
 		p.Why = inspect.Explain(l.Evidence)
 	}
@@ -225,13 +223,4 @@ func clockOrNone(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
-// traceID returns the ID of the job's trace, from its W3C trace context.
-func traceID(headers map[string]string) string {
-	parts := strings.Split(headers["traceparent"], "-")
-	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
-		return ""
-	}
-	return parts[1]
 }

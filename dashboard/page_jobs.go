@@ -59,11 +59,7 @@ const (
 	maxChoices  = 500 // queues in a list to choose from
 )
 
-func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	f := readFilter(r.URL.Query())
 	if f.State == "" {
 		f.State = broker.StatePending.String()

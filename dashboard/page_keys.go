@@ -25,11 +25,7 @@ type keysPage struct {
 // topKeys is how many keys a page shows: one screen.
 const topKeys = 50
 
-func (h *Handler) keys(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) keys(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	p := keysPage{Queue: r.URL.Query().Get("queue"), One: r.URL.Query().Get("key"), Now: s.survey.now()}
 	info, err := h.inspector.Queue(r.Context(), p.Queue)
 	if err != nil {

@@ -47,11 +47,7 @@ const (
 	longWait       = 5 * time.Minute // a pending job that waited longer is an alert
 )
 
-func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) overview(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	p := overviewPage{Pace: s.total, Charts: chartsOf(r, "")}
 	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
 		broker.StateDead} {
@@ -83,16 +79,18 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "overview", v, http.StatusOK)
 }
 
-// look returns the snapshot that a page shows, or an error if there was none yet.
-func (h *Handler) look(r *http.Request) (*snapshot, error) {
-	s, err := h.poller.current(r.Context())
-	if err != nil {
-		return nil, err
+// looking returns a page of what the last look at the store found.
+func (h *Handler) looking(page func(http.ResponseWriter, *http.Request, *snapshot) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		s, err := h.poller.current(r.Context())
+		if err == nil && s.err != nil && s.survey.Queues == nil {
+			err = s.err
+		}
+		if err != nil {
+			return err
+		}
+		return page(w, r, s)
 	}
-	if s.err != nil && s.survey.Queues == nil {
-		return nil, s.err
-	}
-	return s, nil
 }
 
 // live answers with the first points of the live charts.

@@ -22,11 +22,7 @@ type queuesPage struct {
 
 const queuesPerPage = 100
 
-func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) queues(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	p := queuesPage{Search: r.FormValue("search"), Sort: r.FormValue("sort"), All: len(s.survey.Queues)}
 	rows := slices.DeleteFunc(rowsOf(s), func(row queueRow) bool {
 		return !strings.Contains(strings.ToLower(row.Name), strings.ToLower(p.Search))
@@ -80,11 +76,7 @@ func linesOf(q inspect.QueueInfo) []line {
 	return lines
 }
 
-func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) queue(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	name := r.FormValue("name")
 	at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == name })
 	if at < 0 {
@@ -105,6 +97,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Workers = append(p.Workers, workerRowOf(one, q.Now))
 	}
 	if !refreshes(r) && s.err == nil {
+		var err error
 		if p.More, err = h.queueMore(r.Context(), &q); err != nil {
 			return err
 		}

@@ -79,11 +79,7 @@ func (s *snapshot) servedBy(worker string) *snapshot {
 
 const workersPerPage = 200
 
-func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) workers(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	v := h.view(r, "workers", "Workers")
 	p := workersPage{One: r.URL.Query().Get("worker"), All: len(s.survey.Workers), Now: s.survey.now()}
 	after := r.URL.Query().Get("after")

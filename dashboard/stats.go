@@ -53,11 +53,7 @@ func spanNamed(name string) (chartSpan, bool) {
 
 // stats serves the figures of one queue, or of all, as JSON, and with a span the
 // history.
-func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
-	s, err := h.look(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) stats(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	reply := statsReply{Now: s.survey.now().UTC(), Queues: []figures.Queue{}}
 	queue := r.FormValue("queue")
 	lately := make(map[string]inspect.Work)
@@ -79,6 +75,7 @@ func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
 		if !ok {
 			return &pageError{http.StatusBadRequest, "The span is none of 1h, 24h, 7d and 90d."}
 		}
+		var err error
 		if reply.History, err = h.pasts.get(r.Context(), h.inspector, queue, span, s.survey.now()); err != nil {
 			return err
 		}

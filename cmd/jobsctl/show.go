@@ -91,7 +91,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	field("CORRELATION", j.CorrelationID)
 	field("IDEMPOTENCY", j.IdempotencyKey)
 	field("SOURCE", j.Source)
-	field("TRACE", traceID(j.Headers))
+	field("TRACE", readable.TraceID(j.Headers))
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		field("HEADER", name+": "+short(j.Headers[name], 200))
 	}
@@ -134,15 +134,6 @@ func (a *app) showErrors(j *broker.Job) {
 
 // lines indents all lines of a text but the first.
 func lines(s string) string { return strings.ReplaceAll(readable.PlainLines(s), "\n", "\n  ") }
-
-// traceID returns the ID of the job's trace, from its W3C trace context.
-func traceID(headers map[string]string) string {
-	parts := strings.Split(headers["traceparent"], "-")
-	if len(parts) < 4 || len(parts[1]) != 32 {
-		return ""
-	}
-	return parts[1]
-}
 
 // content formats bytes for a terminal: JSON indented, other text line by line,
 // anything else quoted.

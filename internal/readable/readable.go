@@ -116,3 +116,12 @@ func Count[N int | int64](n N, one string) string {
 	}
 	return Number(n) + " " + one
 }
+
+// TraceID returns the ID of a job's trace, from the W3C trace context in its headers, or nothing.
+func TraceID(headers map[string]string) string {
+	parts := strings.Split(headers["traceparent"], "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return ""
+	}
+	return parts[1]
+}

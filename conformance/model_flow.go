@@ -9,17 +9,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// modelFlow is the model of a queue's keys and rates. Rates are set when a sequence
-// begins and do not change: how much a new rate takes over from the old one depends
-// on when a store last looked.
+// modelFlow is the model of a queue's keys and rates. Rates are only set and removed, and those of
+// keys do not change after a sequence has begun: how much a new rate takes over from the old one
+// depends on when a store last looked.
 type modelFlow struct {
 	own    map[string]broker.Policy
 	most   map[string]int64 // the highest weight that each key ever had: its advantage lasts after a change
 	heads  map[string]*modelJob
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
-	passed map[turnOf]map[string]int64 // how many jobs of each other key were claimed while a key could start one
-	fresh  bool                        // the policy changed, and every claim since then has said More
+	passed map[turnOf]map[string]int64  // how many jobs of each other key were claimed while a key could start one
+	fresh  bool                         // the policy changed, and every claim since then has said More
+	missed [broker.Priorities + 1]int64 // how many jobs in a row were claimed while one of the priority could be
 }
 
 // turnOf is a key that may start a job of a priority.
@@ -148,6 +149,25 @@ func (q *modelQueue) turn(j *modelJob) error {
 	return nil
 }
 
+// round checks that a claimed job leaves every priority with startable jobs its turn of a round (§16).
+func (q *modelQueue) round(j *modelJob, startable []*modelJob) error {
+	missed, round := &q.flow.missed, q.policy.PriorityRound
+	var can [broker.Priorities + 1]bool
+	for _, o := range startable {
+		can[o.Priority] = true
+	}
+	for p := range missed {
+		if missed[p]++; round == 0 || q.flow.fresh || !can[p] || int(j.Priority) == p {
+			missed[p] = 0
+		}
+		if missed[p] > 0 && missed[p] >= round {
+			return fmt.Errorf("claim of %s, the %d-th job in a row without one of the priority %d, want less than a round of %d", j.ID,
+				missed[p], p, round)
+		}
+	}
+	return nil
+}
+
 // let ends a job's time as the head of its key. In a queue with OrderStop, a dead job
 // stays the head.
 func (q *modelQueue) let(j *modelJob) {
@@ -188,7 +208,20 @@ func (m *model) opens(q *modelQueue) (first time.Time) {
 	for _, j := range q.jobs {
 		why, until := m.block(q, j.Key)
 		head := q.flow.heads[j.Key]
-		if !j.ready(m.now) || head != nil && head != j || why != broker.BlockNone && why != broker.BlockRate {
+		switch {
+		case head != nil && head != j:
+			continue
+		case j.waits() && !j.ready(m.now):
+			if head == j && why == broker.BlockOrder { // it ends when the head is due
+				why, until = broker.BlockNone, time.Time{}
+			}
+			if until.Before(j.RunAt) {
+				until = j.RunAt
+			}
+		case !j.ready(m.now):
+			continue
+		}
+		if why != broker.BlockNone && why != broker.BlockRate {
 			continue
 		}
 		if until.Before(at) {
@@ -250,7 +283,7 @@ func (m *model) compareKeys(q *modelQueue, got []broker.KeyInfo) error {
 	return nil
 }
 
-// rates sets the rates of a sequence's queues, which do not change later.
+// rates sets the rates and rounds with which a sequence's queues begin.
 func (s *sequence) rates() {
 	if s.limits.NoFlow {
 		return
@@ -262,6 +295,9 @@ func (s *sequence) rates() {
 		}
 		if s.chance(50) {
 			req.KeyRate = s.rate()
+		}
+		if s.chance(50) && !s.limits.NoPriority {
+			req.PriorityRound = new(int64(4 + s.r.IntN(3)))
 		}
 		req.Apply(&q.policy)
 		s.same("policy of "+name, s.policy(req), q.policy)
@@ -296,7 +332,7 @@ func (s *sequence) changeFlow() {
 	clear(q.flow.passed) // turns may start again (§34)
 	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
-	switch s.r.IntN(6) {
+	switch s.r.IntN(7) {
 	case 0:
 		req.MaxActive = s.limit(6)
 	case 1:
@@ -305,6 +341,10 @@ func (s *sequence) changeFlow() {
 		req.KeyMaxDepth = s.limit(6)
 	case 3, 4:
 		req.Ordered = new([]broker.Order{broker.OrderNone, broker.OrderNone, broker.OrderStop, broker.OrderSkip}[s.r.IntN(4)])
+	case 5:
+		if req.Rate = s.rate(); q.policy.Rate.Jobs > 0 {
+			req.Rate = &broker.Rate{Jobs: broker.NoLimit}
+		}
 	default:
 		req.Key = s.key()
 		switch s.r.IntN(4) {
@@ -332,6 +372,9 @@ func (s *sequence) changeFlow() {
 	}
 	if req.Apply(&q.policy); req.Ordered != nil {
 		q.reorder()
+	}
+	if q.policy.Rate.Jobs == 0 {
+		q.flow.starts = broker.Bucket{}
 	}
 	s.same("policy of "+q.name, s.policy(req), q.policy)
 }

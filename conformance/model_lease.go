@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -24,18 +25,14 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 			gone, maybe = gone || asked, true
 			continue
 		}
-		took := 0
-		for ; at < len(got.Jobs) && got.Jobs[at].Queue == s.Queue; at++ {
+		took, most := 0, min(s.Max, left)
+		for ; at < len(got.Jobs) && got.Jobs[at].Queue == s.Queue && took < most; at++ {
 			if e := m.give(q, req.Worker, &got.Jobs[at]); e != nil {
 				return e
 			}
 			took++
 		}
-		most := min(s.Max, left)
 		left -= took
-		if took > most {
-			return fmt.Errorf("claim: %d jobs of %s, want at most %d", took, s.Queue, most)
-		}
 		if took == 0 && most > 0 && !got.More {
 			if at := m.opens(q); !at.IsZero() && (got.NextDue.IsZero() || got.NextDue.After(at)) {
 				return fmt.Errorf("claim: NextDue %v, although %s gives jobs again at %v", got.NextDue, s.Queue, at)
@@ -54,11 +51,14 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready, like %s", took, s.Queue, others[0].ID)
 		}
 	}
+	if req.Max > 0 && len(got.Jobs) == 0 && !got.More && !got.NextDue.IsZero() && !got.NextDue.After(m.now) {
+		return fmt.Errorf("claim: no job, no More, and NextDue %v, which has passed", got.NextDue)
+	}
 	if e := within(req.ByteLimit(), got.Jobs, len(req.Queues)); e != nil {
 		return e
 	}
 	if at < len(got.Jobs) {
-		return fmt.Errorf("claim: job %s of %s, although it is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
+		return fmt.Errorf("claim: job %s of %s, although it is not that queue's turn, or not in its share", got.Jobs[at].ID, got.Jobs[at].Queue)
 	}
 	var want error
 	if gone || maybe && err != nil {
@@ -92,13 +92,14 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 		return fmt.Errorf("claim of %s, which a limit keeps back (the queue's: %t, its key's: %v)", j.ID, full, why)
 	}
 	for _, o := range others {
-		if o != j && o.before(j) && !(q.flow.fresh && o.Key != j.Key) {
+		inTurn := q.policy.PriorityRound > 0 && o.Priority != j.Priority
+		if o != j && o.before(j) && !inTurn && !(q.flow.fresh && o.Key != j.Key) {
 			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
 		}
 	}
 	if m.turns {
 		q.wait(others)
-		if e := q.turn(j); e != nil {
+		if e := cmp.Or(q.turn(j), q.round(j, others)); e != nil {
 			return e
 		}
 	}

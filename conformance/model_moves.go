@@ -132,7 +132,7 @@ func (s *sequence) changePolicy() {
 	clear(q.flow.passed) // turns may start again (§34)
 	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
-	switch s.r.IntN(5) {
+	switch s.r.IntN(7) {
 	case 0, 1:
 		paused := !q.policy.Paused
 		req.Paused, q.policy.Paused = &paused, paused
@@ -145,6 +145,15 @@ func (s *sequence) changePolicy() {
 	case 4:
 		keep := []broker.Retention{{}, {}, {Age: 10 * time.Minute}, {Count: 4}}[s.r.IntN(4)]
 		req.RetainDead, q.policy.RetainDead = &keep, keep
+	case 5:
+		span := []time.Duration{0, 10 * time.Second, time.Minute}[s.r.IntN(3)]
+		req.DuplicateSpan, q.policy.DuplicateSpan = &span, span
+	case 6:
+		if s.limits.NoPriority {
+			return
+		}
+		round := []int64{0, 4, 5, 9}[s.r.IntN(4)]
+		req.PriorityRound, q.policy.PriorityRound, q.flow.missed = &round, round, [broker.Priorities + 1]int64{}
 	}
 	got := s.policy(req)
 	s.same("policy of "+q.name, got, q.policy)

@@ -148,8 +148,8 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
-	{"a claim that finds nothing tells no time", "Limit/TellsWhenTimeMakesRoom Key/TellsWhenTimeMakesRoom Limit/RetryRateBounds",
-		always(func(p *patched) {
+	{"a claim that finds nothing tells no time",
+		"Limit/TellsWhenTimeMakesRoom Key/TellsWhenTimeMakesRoom Limit/RetryRateBounds Model/OneQueue", always(func(p *patched) {
 			change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) {
 				if len(a.Jobs) == 0 {
 					a.NextDue = time.Time{}

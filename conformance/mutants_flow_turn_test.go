@@ -98,6 +98,13 @@ var turnMutants = []mutant{
 	{"keys have no rounds", "Turn/RoundsReachEachPriorityOfKeys Turn/RoundsGoByTheJobsThatTheirQueueGives", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) { r.PriorityRound = nil })
 	})},
+	{"a round is fifty times as long", "Turn/RoundsReachEachPriorityOfKeys Model/NoKeyStarves", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if r.PriorityRound != nil {
+				r.PriorityRound = new(*r.PriorityRound * 50)
+			}
+		}, func(_ *broker.PolicyRequest, a *broker.Policy) { a.PriorityRound /= 50 })
+	})},
 	{"released jobs of a key are its last", "Turn/ReleasedAreFirstOfTheirKey", always(func(p *patched) {
 		p.outcomes(func(_ string, s *broker.Settlement) {
 			if s.Outcome.Kind() == broker.OutcomeRelease {

@@ -249,6 +249,9 @@ func (s *sequence) claim() {
 	for _, i := range s.r.Perm(len(s.names)) {
 		req.Queues = append(req.Queues, broker.Share{Queue: s.names[i], Max: 1 + s.r.IntN(4)})
 	}
+	for s.chance(20) { // a queue may have several shares
+		req.Queues = append(req.Queues, broker.Share{Queue: s.name(), Max: s.r.IntN(4)})
+	}
 	if s.chance(30) {
 		req.Settle = s.outcomes(w)
 	}

@@ -62,9 +62,8 @@ func (d Definition[T]) Type() string { return d.typ }
 // Task makes a task with args as its payload, for Enqueue and EnqueueMany. It
 // fails, with ErrInvalid, when args cannot be encoded.
 func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
-	defer recoverInto(&err, func(err error) error {
-		return fmt.Errorf("jobs: %w: the arguments of task %q cannot be encoded: %w", ErrInvalid, d.typ, err)
-	})
+	failed := "the arguments cannot be encoded"
+	defer recoverInto(&err, func(err error) error { return fmt.Errorf("jobs: %w: task %q: %s: %w", ErrInvalid, d.typ, failed, err) })
 	payload, err := d.encoding().Encode(args)
 	if err != nil {
 		return nil, err
@@ -73,6 +72,7 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 	if d.version > 0 {
 		options = append(options, WithTypeVersion(d.version))
 	}
+	failed = "UniqueBy gives no key"
 	if d.uniqueBy != nil {
 		if key := d.uniqueBy(args); key != "" {
 			options = append(options, WithUniqueKey(key))

@@ -95,7 +95,7 @@ func TestTyped_PanicsOfArgumentsAreErrors(t *testing.T) {
 		t.Errorf("Decode: %v", err)
 	}
 	unique := Define[int]("u").UniqueBy(func(int) string { panic("boom") })
-	if _, err := unique.Task(1); !errors.Is(err, ErrInvalid) || !errors.As(err, &p) {
+	if _, err := unique.Task(1); !errors.Is(err, ErrInvalid) || !errors.As(err, &p) || !strings.Contains(err.Error(), "UniqueBy") {
 		t.Errorf("UniqueBy: %v", err)
 	}
 }

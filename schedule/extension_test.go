@@ -45,7 +45,8 @@ func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
 // A client of a transaction would enqueue ticks into it long after its end.
 func TestExtension_RefusesAClientOfATransaction(t *testing.T) {
 	inWorld(t, func(w *world) {
-		for name, client := range map[string]*jobs.Client{"nil": nil, "of a transaction": jobs.NewClient(w.store, jobs.ClientConfig{}).In(w.store)} {
+		inTx := jobs.NewClient(w.store, jobs.ClientConfig{}).In(w.store)
+		for name, client := range map[string]*jobs.Client{"nil": nil, "of a transaction": inTx} {
 			func() {
 				defer func() {
 					if got := fmt.Sprint(recover()); !strings.Contains(got, "the client is nil, or is one of a transaction") {

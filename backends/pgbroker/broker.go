@@ -91,7 +91,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		config.Schema = DefaultSchema
 	}
 	config.Logger = guard.Logger(config.Logger)
-	if err := checkSchema(config.Schema); err != nil {
+	if err := checkPlace(pool, config.Schema); err != nil {
 		return nil, broker.About(err, "open", "", "")
 	}
 	b := &Broker{

@@ -119,7 +119,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	if err := checkSchema(schema); err != nil {
+	if err := checkPlace(pool, schema); err != nil {
 		return broker.About(err, "migrate", "", "")
 	}
 	m := migrating{pool: pool, schema: schema, all: loadMigrations(schema)}

@@ -205,6 +205,17 @@ func TestMigrate_FilesThatAreRefused(t *testing.T) {
 	}
 }
 
+// A variable that nobody set, or whose error was ignored.
+func TestMigrate_ANilPoolIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	_, err := New(t.Context(), nil, Config{})
+	for what, err := range map[string]error{"New": err, "Migrate": Migrate(t.Context(), nil, "")} {
+		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "pool: invalid: is nil") {
+			t.Errorf("%s says %v, want ErrInvalid", what, err)
+		}
+	}
+}
+
 func TestMigrate_ASchemaThatIsNotMigratedIsRefusedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	db := connect(t, testenv.Postgres(t), 2)

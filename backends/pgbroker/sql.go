@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -31,9 +33,12 @@ var (
 	partUse    = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
-// checkSchema refuses names that would need quotes, or that are too long for the name of a
-// notification channel.
-func checkSchema(schema string) error {
+// checkPlace refuses a nil pool, and names of schemas that would need quotes, or that are too long
+// for the name of a notification channel.
+func checkPlace(pool *pgxpool.Pool, schema string) error {
+	if pool == nil {
+		return broker.Invalid("pool", "is nil; make one with pgxpool.New, and check its error")
+	}
 	if !schemaName.MatchString(schema) {
 		return broker.Invalid("schema", "%.64q is not accepted; use 1 to 48 of a-z, 0-9 and _, a letter first", schema)
 	}
@@ -41,7 +46,7 @@ func checkSchema(schema string) error {
 }
 
 // inSchema replaces "jobs." in SQL by the name of a schema, unless it is the end of a longer word.
-// checkSchema must have accepted the name.
+// checkPlace must have accepted the name.
 func inSchema(sql, schema string) string {
 	var b strings.Builder
 	for {

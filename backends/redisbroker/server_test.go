@@ -82,6 +82,17 @@ func TestServer_NewRefusesAClientItCannotCopy(t *testing.T) {
 	}
 }
 
+// A variable that nobody set, or whose error was ignored.
+func TestServer_NewRefusesANilClient(t *testing.T) {
+	t.Parallel()
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		_, err := New(t.Context(), client, Config{})
+		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "client: invalid: is nil") {
+			t.Errorf("a nil %T: New says %v, want ErrInvalid", client, err)
+		}
+	}
+}
+
 func TestServer_NewRefusesAConfigOutsideItsLimits(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{Prefix: "a{b}"}, {Prefix: "a\nb"}, {Prefix: strings.Repeat("x", maxPrefix+1)}, {Buckets: -1},

@@ -26,11 +26,18 @@ type store struct {
 	named   *masters // nil unless Sentinels name the server
 }
 
+var errNoClient = broker.Invalid("client", "is nil; make one with redis.NewClient, NewFailoverClient or NewClusterClient")
+
 // connect makes a client with the options of the given one, but without retries. The
 // broker owns the new client.
 func connect(client redis.UniversalClient) (store, error) {
 	switch c := client.(type) {
+	case nil:
+		return store{}, errNoClient
 	case *redis.Client:
+		if c == nil {
+			return store{}, errNoClient
+		}
 		o := *c.Options()
 		o.MaxRetries, o.DialerRetries = -1, 1
 		o.ContextTimeoutEnabled = true
@@ -47,6 +54,9 @@ func connect(client redis.UniversalClient) (store, error) {
 		}
 		return store{single: redis.NewClient(&o), named: named}, nil
 	case *redis.ClusterClient:
+		if c == nil {
+			return store{}, errNoClient
+		}
 		o := *c.Options()
 		o.MaxRetries, o.DialerRetries, o.MaxRedirects = -1, 1, -1
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false

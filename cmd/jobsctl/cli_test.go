@@ -41,7 +41,10 @@ func (c *cli) run(code int, args ...string) string {
 func (c *cli) both(code int, args ...string) (out, errs string) {
 	c.t.Helper()
 	var o, e bytes.Buffer
-	got := run(c.t.Context(), append([]string{"--broker", c.url}, args...), environment{in: strings.NewReader(c.stdin), out: &o, err: &e,
+	if c.url != "" {
+		args = append([]string{"--broker", c.url}, args...)
+	}
+	got := run(c.t.Context(), args, environment{in: strings.NewReader(c.stdin), out: &o, err: &e,
 		getenv: func(name string) string { return c.env[name] }, home: func() (string, error) { return c.t.TempDir(), nil }, open: c.open})
 	if got != code {
 		c.t.Errorf("jobsctl %q exits with %d, want %d\n%s%s", args, got, code, &o, &e)

@@ -18,7 +18,7 @@ func (a *app) list() *cobra.Command {
 		Use:   "ls",
 		Short: "List jobs",
 		Long: `List the jobs of one state, worker or partition key, in one queue or in all.
-Payloads are not shown.
+With --state "", those of all states. Payloads are not shown.
 
 States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
 (held by a move, or until a job with the same unique key has ended).`,
@@ -29,6 +29,7 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 		}),
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
+	_ = cmd.Flags().SetAnnotation("state", canBeEmpty, nil) // the flag exists
 	f.deadFlags(cmd.Flags())
 	f.limit = 50
 	limit := cmd.Flags().Lookup("limit")

@@ -34,8 +34,10 @@ func (v *spanValue) Set(text string) error {
 	return nil
 }
 
-// mayBeEmpty are the flags whose text can be empty.
+// mayBeEmpty are the flags whose text can be empty. Others have the annotation canBeEmpty where they can.
 var mayBeEmpty = []string{"payload", "note"}
+
+const canBeEmpty = "can be empty"
 
 // meant refuses values of flags that have no meaning and could pass for no limit or no filter: negative
 // numbers and durations, and an empty text. In a script that is a variable without a value, and a decision
@@ -44,12 +46,14 @@ func meant(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, rule := f.Value.(*ruleText) // its own error says what to write
 		kind, value := f.Value.Type(), f.Value.String()
+		_, empty := f.Annotations[canBeEmpty]
+		empty = empty || slices.Contains(mayBeEmpty, f.Name)
 		switch number := kind == "int" || kind == "float64" || kind == "duration"; {
 		case number && !rule && strings.HasPrefix(value, "-"):
 			err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
 		case (f.Name == "older-than" || f.Name == "newer-than") && value == "0":
 			err = &usageError{fmt.Sprintf("--%s must be more than zero", f.Name)}
-		case kind == "string" && value == "" && !slices.Contains(mayBeEmpty, f.Name), kind == "stringSlice" && value == "[]":
+		case kind == "string" && value == "" && !empty, kind == "stringSlice" && value == "[]":
 			err = &usageError{fmt.Sprintf("--%s is empty; leave it out, or give a value", f.Name)}
 		}
 	})

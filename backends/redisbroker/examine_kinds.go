@@ -12,6 +12,26 @@ const whenShorter = "examine again when fewer jobs wait"
 
 // jobFindings is what can be wrong with a job and its entries.
 var jobFindings = []broker.FindingKind{
+	{Code: "entry-without-job",
+		Means:  "an entry leads to a job that is not stored: counts are too high, and a job may have been lost before",
+		Repair: "the entry is removed"},
+	{Code: "job-without-entry",
+		Means: "no list leads to the job: it never runs, or its record is never shown or removed",
+		Repair: "a job that ended returns to the list of its state; one whose due time is lost is made dead, so that it " +
+			"does not run early; others become pending",
+		Advice: whenShorter},
+	{Code: "key-entry-missing",
+		Means:  "the job is not found by its partition key",
+		Repair: "it is added to the index of keys"},
+	{Code: "key-entry-without-job",
+		Means:  "the index of partition keys leads to a job that is gone or has another key",
+		Repair: "the entry is removed"},
+	{Code: "record-never-lapses",
+		Means:  "nothing ends the retention of a completed or cancelled job: its record stays for ever",
+		Repair: "the record gets an end by the queue's policy"},
+	{Code: "remembered-id-never-lapses",
+		Means:  "a given ID is remembered for ever: new jobs with it are refused",
+		Repair: "its removal is scheduled"},
 	{Code: "entry-of-other-epoch",
 		Means:  "an entry names another epoch or priority than the job: the job would be leased again and again, and its outcomes refused",
 		Repair: "the entry is rewritten for the job, at the same time or position; it is removed if the job has another entry",
@@ -45,6 +65,13 @@ var jobFindings = []broker.FindingKind{
 
 // workerFindings is what can be wrong with leases and workers.
 var workerFindings = []broker.FindingKind{
+	{Code: "lease-count-differs",
+		Means:  "a worker's count of leases is wrong: it lists its jobs again and again, and they may not be reclaimed when it ends",
+		Repair: "the leases are counted",
+		Advice: "restart the workers one by one; the count ends with its worker"},
+	{Code: "worker-leftover", Warning: true,
+		Means:  "something is left of a worker that is gone: it only takes space",
+		Repair: "it is removed"},
 	{Code: "lease-without-job",
 		Means:  "a lease belongs to a job that is not stored: the worker's count of leases is too high",
 		Repair: "the lease is removed"},
@@ -61,6 +88,12 @@ var workerFindings = []broker.FindingKind{
 
 // queueFindings is what can be wrong with whole queues and their keys.
 var queueFindings = []broker.FindingKind{
+	{Code: "key-count-differs",
+		Means:  "the counts of a partition key differ from its jobs: its limits let too few run, or too many",
+		Repair: "its jobs are counted"},
+	{Code: "mark-never-lapses", Warning: true,
+		Means:  "nothing removes a mark after its end: it only takes space",
+		Repair: "its removal is scheduled"},
 	{Code: "queue-not-listed",
 		Means:  "a queue is not in the list of queues: operators do not see it",
 		Repair: "it is listed"},

@@ -32,7 +32,7 @@ func TestWorkers_SayForHowLongTheyRunWhat(t *testing.T) {
 	}
 	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
 	c.has(c.run(0, "workers", "--running"), `(?m)^  slow  for 2h.*$`, `(?m)^  quick +[^0-9]+ attempt 0$`)
-	c.has(c.run(0, "workers", "-o", "wide"), `LEASE +LEFT +QUEUES`, `(?m)^w .* holds +(1m0s|5\ds) +mail`)
+	c.has(c.run(0, "workers", "-o", "wide"), `LEASE +LEFT +QUEUES`, `(?m)^w .* holds +(1m|5\d(\.\d)?s) +mail`)
 	var v workerView
 	if out := c.run(0, "workers", "--json"); json.Unmarshal([]byte(out), &v) != nil || len(v.Longest) != 1 || v.Longest[0].ID != "slow" {
 		t.Errorf("as JSON: %s", out)

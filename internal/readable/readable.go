@@ -27,7 +27,7 @@ func Span(d time.Duration) string {
 		return "-" + Span(-d)
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
+	case d.Round(100*time.Millisecond) < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	case d < 48*time.Hour:
 		unit := time.Second

@@ -11,7 +11,7 @@ func TestReadable_SpansAreShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "", 1500 * time.Microsecond: "2ms", 12340 * time.Millisecond: "12.3s",
 		90 * time.Second: "1m30s",
 		time.Minute:      "1m", 90 * time.Minute: "1h30m", 3 * time.Hour: "3h", 50 * time.Hour: "2d2h", 720 * time.Hour: "30d",
-		-time.Minute: "-1m"} {
+		-time.Minute: "-1m", time.Minute - time.Millisecond: "1m"} {
 		if got := Span(d); got != want {
 			t.Errorf("Span(%v) is %q, want %q", d, got, want)
 		}

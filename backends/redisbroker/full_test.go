@@ -170,3 +170,30 @@ func TestFull_CallsThatRemoveNothingWorkInAFullStore(t *testing.T) {
 		t.Errorf("reclaimed %d jobs, want 1", found)
 	}
 }
+
+// A claim that only gives turns to keys that may start nothing works in a full store, too. A mover has put an urgent job into an ordered
+// queue, whose head is less urgent.
+func TestFull_AKeyWhoseHeadIsLessUrgentDrains(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := openAs(t, c, Config{})
+	register(t, b, "w", "q")
+	stop := broker.OrderStop
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Ordered: &stop}); err != nil {
+		t.Fatal(err)
+	}
+	head, urgent := job("q", "head"), job("q", "urgent")
+	head.Body.Key, urgent.Body.Key, urgent.Body.Priority = "tenant", "tenant", broker.PriorityNormal - 1
+	urgent.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: at(0)}
+	enqueue(t, b, head)
+	l := &life{t: t, b: b, queue: "q"}
+	got := claimAt(t, b, at(0), "w", 1, "q").Jobs
+	enqueue(t, b, urgent)
+	l.settle(at(1), "w", got, broker.Release())
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := claimAt(t, b, at(2), "w", 1, "q").Jobs; len(got) != 1 || got[0].ID != "head" {
+		t.Errorf("in a full store a claim got %v, want the head", got)
+	}
+}

@@ -222,7 +222,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	}
 	if err == nil && !listed {
 		e.note("queue-not-listed", "", "the queue is not in the set "+e.b.listKey(), "")
-		err = e.repaired(ctx, func(ctx context.Context) error { return e.b.enlist(ctx, name) })
+		err = e.repaired(ctx, func(ctx context.Context) error { return e.b.enlist(ctx, []any{name}) })
 	}
 	return err
 }

@@ -162,12 +162,11 @@ func (r *renewal) extend(ctx context.Context, groups [][]string, all int) error 
 
 // make creates queues that do not exist. If that fails, the next call to such a queue returns the error.
 func (r *renewal) make(ctx context.Context, names []string) error {
-	steps := make([]*step, len(names))
-	for i, name := range names {
-		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
-		r.queue(name).listed.Store(false) // another process may have removed the queue
-	}
-	return r.send(ctx, steps...)
+	r.sent++
+	return r.honest(r.within(ctx, func(ctx context.Context) error {
+		r.create(ctx, names)
+		return nil
+	}))
 }
 
 // extendAll extends the leases in all queues of some groups. It returns the queues that have news.

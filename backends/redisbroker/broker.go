@@ -44,9 +44,7 @@ type Broker struct {
 	active sync.WaitGroup
 }
 
-var (
-	_ broker.Broker = (*Broker)(nil)
-)
+var _ broker.Broker = (*Broker)(nil)
 
 // New makes a broker on the server, the Sentinel group or the Cluster that client is for. It
 // copies the client's options into clients of its own, without retries, since a repeated claim

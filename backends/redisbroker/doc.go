@@ -106,7 +106,8 @@
 //
 //   - A worker renews its leases in a group with one write, for any number of queues. A queue has its own time for the
 //     worker, which is not later than the group's unless the clock was set back. Reclaim looks at workers for which either
-//     time is over, and updates the queue's time from the group. A worker leaves the group when no queue of the group has anything of the worker.
+//     time is over, and updates the queue's time from the group. A worker leaves the group when no queue of the group has
+//     anything of the worker.
 //   - The bucket of a body can be computed from its ID, in Lua too, since a claim learns IDs
 //     only when it pops them. For ULIDs the bucket changes every tenth of a second, so jobs
 //     that were enqueued together are in the same bucket. In a queue of a million jobs the

@@ -183,7 +183,7 @@ func TestFull_AKeyWhoseHeadIsLessUrgentDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, urgent := job("q", "head"), job("q", "urgent")
-	head.Body.Key, urgent.Body.Key, urgent.Body.Priority = "tenant", "tenant", broker.PriorityNormal - 1
+	head.Body.Key, urgent.Body.Key, urgent.Body.Priority = "tenant", "tenant", broker.PriorityNormal-1
 	urgent.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: at(0)}
 	enqueue(t, b, head)
 	l := &life{t: t, b: b, queue: "q"}

@@ -91,7 +91,9 @@ func (c *lateClaims) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (*lateClaims) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (*lateClaims) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // A wait for many queues ends for one of them, and the claim asks only that one. Meanwhile a job of another queue has fallen due.
 func TestWait_AJobThatFellDueWhileAnotherQueueWokeTheClaim(t *testing.T) {

@@ -28,7 +28,9 @@ func (r *unlisting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (*unlisting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (*unlisting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // A queue that is created while another client removes it is in the list of queues.
 func TestCreate_AQueueThatIsJustRemovedIsListed(t *testing.T) {

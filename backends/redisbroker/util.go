@@ -41,3 +41,15 @@ func (b *Broker) usable(ctx context.Context) error {
 	}
 	return err
 }
+
+// pause waits for d, or returns the error of ctx if that ends meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -16,7 +16,6 @@
 -- @include open
 -- @include examine
 -- @include pages
--- @include holder
 -- @include release_unique
 -- @include append_ready
 -- @include wake
@@ -27,10 +26,6 @@ local q, m = open('paused', 'void', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
-
-local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
-
-local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
 -- void makes an entry of a ready list void, so that a claim drops it.
 local function void(p, t)
@@ -57,7 +52,7 @@ local function examine_list()
   for i, t in ipairs(turns) do
     records = records + 1
     local id = (string.byte(t) == 1 and string.match(t, '^.%d+:(.+)$')) or (string.byte(t) ~= 1 and t ~= '' and t)
-    local body = id and body_of(id)
+    local body = id and body_of(q, id)
     if not id then
       found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
         -- Replace the entry, and do not remove it: if entries moved, other examinations would miss some.
@@ -69,7 +64,7 @@ local function examine_list()
     elseif not body then
       found('entry-without-job', id, 'it is in a ready list and is not stored', function() void(p, t) end)
     else
-      local s = look(id, body)
+      local s = look(q, id, body)
       if s.ready_entry ~= t or s.priority ~= p then
         see(body, s)
         found('entry-of-other-epoch', id, 'a turn of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
@@ -110,14 +105,14 @@ local function examine_times(name, key)
   for _, e in ipairs(page) do
     records = records + 1
     local id = string.match(e, '^[1-4]%d+:([^\n]+)')
-    local body = id and body_of(id)
+    local body = id and body_of(q, id)
     local function remove() redis.call('ZREM', key, e) end
     if not id then
       found('entry-malformed', e, 'an entry among ' .. CALLED[name] .. ' names no job', remove)
     elseif not body then
       found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', remove)
     else
-      local s = look(id, body)
+      local s = look(q, id, body)
       if s.entry ~= e then
         see(body, s)
         found('entry-of-other-epoch', id, 'its entry among ' .. CALLED[name] .. ' is ' .. string.match(e, '^(%d+):') .. ', it should be ' ..
@@ -166,7 +161,7 @@ local function examine_ended(name, key)
   local page, at = timed(key, cursor, most, '', '')
   for _, id in ipairs(page) do
     records = records + 1
-    if not body_of(id) then
+    if not body_of(q, id) then
       found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', function()
         if key == q.dead then unbury(q, id) else redis.call('ZREM', key, id) end
         redis.call('ZREM', q.lapses, 'r' .. id)
@@ -185,7 +180,7 @@ local function causes_now(id, at)
   local head = redis.call('HGET', q.heads, id)
   -- If only the head says that the job is dead, examine_jobs reports that.
   local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
-  if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(id) or '', head) end
+  if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(q, id) or '', head) end
 end
 
 -- examine_errors examines a block of the index of dead jobs by error.
@@ -246,8 +241,8 @@ local function examine_lost()
     records = records + 1
     local born, p, t = string.sub(ARGV[i], 1, 8), tonumber(string.sub(ARGV[i], 9, 9)), string.sub(ARGV[i], 10)
     local id = id_of_ready(t)
-    local body = body_of(id)
-    local s = body and string.sub(body, 1, 8) == born and look(id, body)
+    local body = body_of(q, id)
+    local s = body and string.sub(body, 1, 8) == born and look(q, id, body)
     if s and s.home == 'ready' and s.ready_entry == t and s.priority == p and not (s.key and is_ready(q, s)) then
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'

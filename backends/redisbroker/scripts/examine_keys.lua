@@ -14,7 +14,6 @@
 -- @include open
 -- @include examine
 -- @include pages
--- @include holder
 -- @include inspect_job
 -- @include remove_keyed
 -- @include wake
@@ -23,10 +22,6 @@ local q, m = open('paused', 'flow', 'thaw_again')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
-
-local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
-
-local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
 -- seated reports whether a key with a pending job of a priority is in the ring of that priority, or
 -- among the blocked keys.
@@ -43,8 +38,8 @@ end
 local function examine_ready_entries(p, key, piece)
   for t in string.gmatch(piece, '[^\n]+') do
     local id = id_of_ready(t)
-    local body = body_of(id)
-    local s = body and look(id, body)
+    local body = body_of(q, id)
+    local s = body and look(q, id, body)
     local function remove() remove_ready(q, key, p, t) end
     if not body or s.key ~= key then
       found('entry-without-job', id, 'it is among the ready entries of the key and is not stored with that key', remove)
@@ -117,8 +112,8 @@ end
 
 local function examine_ended(e)
   local key, id = string.match(e, '^([^%z]*)%z(.*)$')
-  local body = id and body_of(id)
-  local s = body and look(id, body)
+  local body = id and body_of(q, id)
+  local s = body and look(q, id, body)
   if s and s.key == key and (HOME[s.state] or s.dead or s.completed or s.cancelled) then return end
   found('key-entry-without-job', id or e, 'the index of keys has it among those that ended, and it did not, or is gone', function()
     redis.call('ZREM', q.ended_keys, e)
@@ -136,8 +131,8 @@ end
 
 local function examine_head(key, head)
   local id = string.match(head, '^[^\n]*')
-  local body = body_of(id)
-  local s = body and look(id, body)
+  local body = body_of(q, id)
+  local s = body and look(q, id, body)
   if s and s.key == key and s.state ~= COMPLETED and s.state ~= CANCELLED then return end
   found('key-head-wrong', id, 'the jobs of its key ' .. key .. ' come after it, and it is gone or ended', function()
     redis.call('HDEL', q.key_heads, key)

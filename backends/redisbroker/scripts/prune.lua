@@ -12,7 +12,6 @@
 -- @include forget
 -- @include bury
 -- @include head
--- @include ready_entry
 -- @include sums
 
 local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept', 'paused', 'flow')

@@ -183,3 +183,12 @@ func (b *Broker) enter(ctx context.Context) error {
 }
 
 func (b *Broker) leave() { b.active.Done() }
+
+// usable reports whether the broker can be used, for a call that has nothing to send.
+func (b *Broker) usable(ctx context.Context) error {
+	err := b.enter(ctx)
+	if err == nil {
+		b.leave()
+	}
+	return err
+}

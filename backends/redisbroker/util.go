@@ -33,15 +33,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// usable reports whether the broker can be used, for a call that has nothing to send.
-func (b *Broker) usable(ctx context.Context) error {
-	err := b.enter(ctx)
-	if err == nil {
-		b.leave()
-	}
-	return err
-}
-
 // pause waits for d, or returns the error of ctx if that ends meanwhile.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

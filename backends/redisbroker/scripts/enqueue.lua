@@ -33,8 +33,7 @@ end
 local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
-local room
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- Every job is checked before the first write.
 local created = stamp(up)

@@ -31,8 +31,8 @@ q.paused = m.paused == '1'
 q.span = duplicate_span(m.duplicate_span)
 read_limits(q, m.flow)
 local bytes, ordered = tonumber(m.bytes or 0), q.rules and q.rules.ordered > 0
-local big, depth, room = tonumber(m.big or 0), tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
+local big, depth = tonumber(m.big or 0), tonumber(m.max_depth or 0)
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- weigh adds the bytes by which new or changed jobs have grown.
 local function weigh(n)

@@ -44,9 +44,9 @@ local function examine_ready_entries(p, key, piece)
     if not body or s.key ~= key then
       found('entry-without-job', id, 'it is among the ready entries of the key and is not stored with that key', remove)
     elseif s.home ~= 'ready' then
-      found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
+      found('job-listed-twice', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and a ready entry of its key', remove)
     elseif s.ready_entry ~= t or int(s.priority) ~= p then
-      found('entry-of-other-epoch', id, 'its turn in line is of another epoch or priority', remove)
+      found('entry-of-other-epoch', id, 'its ready entry is of another epoch or priority', remove)
     else
       told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. t
       if not seated(key, tonumber(p)) then
@@ -63,7 +63,7 @@ local function examine_piece(field, piece)
   if p then head, tail = ends_of(span_for(q, p, key)) end
   number = tonumber(number)
   if p and number > head and number <= tail then return examine_ready_entries(p, key, piece) end
-  found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
+  found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of ready entries is of no key', function()
     redis.call('HDEL', q.key_pieces, field)
   end)
 end
@@ -93,7 +93,7 @@ local function examine_span(field, text)
     for _, piece in ipairs(redis.call('HMGET', q.key_pieces, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
   end
   if n == span.n and n > 0 then return examine_listing(key) end
-  local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
+  local what = int(span.n) .. ' of its jobs are counted as pending, and ' .. n .. ' have a ready entry'
   found('key-count-differs', key, what, function()
     if n == 0 then return clear_pieces(q, field, span) end
     redis.call('HSET', q.key_spans, field, span_text(n, span.head, span.tail, span.piece))

@@ -41,7 +41,7 @@ local function examine_unique(key, held)
   end
   local s = look(q, id, body)
   if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'leases' and s.state ~= WAITING then
-    found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
+    found('unique-key-of-ended-job', id, 'it is among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
   end
 end
 

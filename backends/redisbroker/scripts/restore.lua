@@ -28,8 +28,8 @@ q.paused = m.paused == '1'
 read_limits(q, m.flow)
 local bytes = tonumber(m.bytes or 0)
 local big, retain = tonumber(m.big or 0), tonumber(m.keep_completed or 0)
-local depth, room = tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
+local depth = tonumber(m.max_depth or 0)
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- remembered reports whether an ID is refused for a job of this epoch. A job that was moved to another store,
 -- which forget recorded, may come back with a higher epoch.

@@ -197,3 +197,27 @@ func TestFull_AKeyWhoseHeadIsLessUrgentDrains(t *testing.T) {
 		t.Errorf("in a full store a claim got %v, want the head", got)
 	}
 }
+
+// A queue without jobs counts bytes, since a repair did not subtract them. Prune sets the count to 0 in a full store, too.
+func TestFull_PruneResetsACountOfBytes(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := openAs(t, c, Config{})
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.settle(at(1), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
+	if err := c.HIncrBy(t.Context(), b.queue("q").key("m"), "bytes", 5).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(2), Queues: []string{"q"}, Max: 10}); err != nil {
+		t.Error(err)
+	}
+	info, err := b.Queues(t.Context(), broker.QueuesRequest{Now: at(2), Names: []string{"q"}})
+	if err != nil || len(info.Queues) != 1 || info.Queues[0].Bytes != 0 {
+		t.Errorf("after a prune: %+v, %v; want no bytes", info.Queues, err)
+	}
+}

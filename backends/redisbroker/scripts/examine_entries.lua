@@ -377,15 +377,9 @@ local function voids()
   return answer(at)
 end
 
-if part == 'ready' then return examine_list() end
-if part == 'scheduled' then return examine_times(part, q.scheduled) end
-if part == 'retry' then return examine_times(part, q.retry) end
-if part == 'dead' then return examine_ended(part, q.dead) end
-if part == 'completed' then return examine_ended(part, q.completed) end
-if part == 'cancelled' then return examine_ended(part, q.cancelled) end
-if part == 'causes' then return examine_causes() end
-if part == 'suppressed' then return examine_counted() end
-if part == 'lost' then return examine_lost() end
-if part == 'twins' then return twins() end
-if part == 'sizes' then return sizes() end
-return voids()
+local timed_sets = {scheduled = q.scheduled, retry = q.retry}
+local ended_sets = {dead = q.dead, completed = q.completed, cancelled = q.cancelled}
+if timed_sets[part] then return examine_times(part, timed_sets[part]) end
+if ended_sets[part] then return examine_ended(part, ended_sets[part]) end
+return ({ready = examine_list, causes = examine_causes, suppressed = examine_counted, lost = examine_lost, twins = twins, sizes = sizes,
+  voids = voids})[part]()

@@ -6,8 +6,7 @@ import "sync"
 // all, not some for each job. A text is a piece of the buffer. A pointer to a piece becomes an
 // argument without an allocation.
 type arena struct {
-	buf     []byte
-	ends    []int // where the pieces end
+	texts
 	pieces  []piece
 	args    []any
 	rows    []stretch // the jobs whose IDs were added
@@ -54,25 +53,41 @@ func (a *arena) addID(id string) {
 	a.rows[n-1].jobs++
 }
 
-// cut ends a piece that was appended to buf.
-func (a *arena) cut() { a.ends = append(a.ends, len(a.buf)) }
-
 // seal makes the pieces when all texts are in buf, and returns them in order.
 func (a *arena) seal() []piece {
-	from := 0
-	for _, end := range a.ends {
-		a.pieces = append(a.pieces, a.buf[from:end:end])
-		from = end
-	}
+	a.pieces = a.split(a.pieces)
 	return a.pieces
 }
 
 // all adds every piece to args and returns them.
 func (a *arena) all() []any {
-	args := a.args
-	for i := range a.pieces {
-		args = append(args, &a.pieces[i])
+	a.args = pointers(a.args, a.pieces)
+	return a.args
+}
+
+// texts are texts in one buffer.
+type texts struct {
+	buf  []byte
+	ends []int // where the texts end
+}
+
+// cut ends a text that was appended to buf.
+func (t *texts) cut() { t.ends = append(t.ends, len(t.buf)) }
+
+// split appends all texts to pieces, when all are in buf.
+func (t *texts) split(pieces []piece) []piece {
+	from := 0
+	for _, end := range t.ends {
+		pieces = append(pieces, t.buf[from:end:end])
+		from = end
 	}
-	a.args = args
+	return pieces
+}
+
+// pointers appends pieces to the arguments of a command.
+func pointers(args []any, pieces []piece) []any {
+	for i := range pieces {
+		args = append(args, &pieces[i])
+	}
 	return args
 }

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -43,9 +44,7 @@ type Broker struct {
 	active sync.WaitGroup
 }
 
-var (
-	_ broker.Broker = (*Broker)(nil)
-)
+var _ broker.Broker = (*Broker)(nil)
 
 // New makes a broker on the server, the Sentinel group or the Cluster that client is for. It
 // copies the client's options into clients of its own, without retries, since a repeated claim
@@ -104,16 +103,10 @@ func (b *Broker) inspect(ctx context.Context) error {
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks every server for its time, and returns the latest.
-func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
-	if err := b.enter(ctx); err != nil {
-		return now, broker.About(err, "ping", "", "")
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+func (b *Broker) Ping(ctx context.Context) (time.Time, error) {
 	var mu sync.Mutex
 	var latest time.Time
-	err = await(ctx, func() error {
-		defer b.leave()
+	err := b.within(ctx, func(ctx context.Context) error {
 		return b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
 			at, err := node.Time(ctx).Result()
 			mu.Lock()
@@ -122,10 +115,10 @@ func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 			return err
 		})
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, broker.ErrClosed) {
 		err = notSent(err)
 	}
-	mu.Lock() // await may have given up
+	mu.Lock() // within may have given up
 	defer mu.Unlock()
 	return latest, broker.About(err, "ping", "", "")
 }
@@ -190,3 +183,12 @@ func (b *Broker) enter(ctx context.Context) error {
 }
 
 func (b *Broker) leave() { b.active.Done() }
+
+// usable reports whether the broker can be used, for a call that has nothing to send.
+func (b *Broker) usable(ctx context.Context) error {
+	err := b.enter(ctx)
+	if err == nil {
+		b.leave()
+	}
+	return err
+}

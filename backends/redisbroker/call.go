@@ -226,7 +226,7 @@ func (b *Broker) newCall(s *step) *call {
 	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), await: b.awaited(s.script), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
-	keys := keyList{text: make([]byte, 0, n*(len(queues[0].base)+longName)), ends: make([]int, 0, n)}
+	keys := keyList{texts{buf: make([]byte, 0, n*(len(queues[0].base)+longName)), ends: make([]int, 0, n)}}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
 			if name := keyNames[at]; name == "b*" && few {
@@ -238,7 +238,7 @@ func (b *Broker) newCall(s *step) *call {
 			}
 		}
 	}
-	c.args = keys.appendTo(c.args)
+	c.args = pointers(c.args, keys.split(make([]piece, 0, n)))
 	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
 	if !s.script.short {
 		c.args = append(c.args, s.now, len(queues))

@@ -54,7 +54,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 	var ended error
 	for again := true; again; {
 		steps := c.next(b)
-		settles := settleSteps(batches, nil)
+		settles := settleSteps(batches)
 		late := func() { b.giveBack(&c.request, steps) }
 		if ended = b.run(ctx, late, append(settles, steps...)...); ended != nil {
 			break
@@ -304,7 +304,7 @@ func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
 	for i := range jobs {
 		req.Items[i] = broker.Settlement{Job: &jobs[i], Outcome: broker.Release()}
 	}
-	steps := settleSteps(b.settleBatches(&req), nil)
+	steps := settleSteps(b.settleBatches(&req))
 	b.rounds(ctx, steps)
 	for _, s := range steps {
 		if s.err != nil {

@@ -105,8 +105,9 @@
 // Some reasons for this layout:
 //
 //   - A worker renews its leases in a group with one write, for any number of queues. A queue has its own time for the
-//     worker, never later than the group's. Reclaim looks only at workers whose time in the queue is over, and updates
-//     that time from the group. A worker leaves the group when no queue of the group has anything of the worker.
+//     worker, which is not later than the group's unless the clock was set back. Reclaim looks at workers for which either
+//     time is over, and updates the queue's time from the group. A worker leaves the group when no queue of the group has
+//     anything of the worker.
 //   - The bucket of a body can be computed from its ID, in Lua too, since a claim learns IDs
 //     only when it pops them. For ULIDs the bucket changes every tenth of a second, so jobs
 //     that were enqueued together are in the same bucket. In a queue of a million jobs the

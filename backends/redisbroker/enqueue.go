@@ -286,10 +286,10 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 		case 9:
 			r.Holder, err = text(refusal[2]), broker.ErrMalformed
 		case 10:
-			r.State, r.RunAt, r.ID = metJob(text(refusal[2]))
+			r.State, r.RunAt, r.ID = placed(text(refusal[2]))
 			r.Holder, r.Replaced = r.ID, true
 		case 11:
-			_, r.RunAt, r.Holder = metJob(text(refusal[2]))
+			_, r.RunAt, r.Holder = placed(text(refusal[2]))
 			r.State = broker.StateWaiting
 		default:
 			r.Holder = r.ID

@@ -61,12 +61,7 @@ func (x *examinations) end(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.byID, id)
-	for i, other := range x.order {
-		if other == id {
-			x.order = append(x.order[:i:i], x.order[i+1:]...)
-			return
-		}
-	}
+	x.order = slices.DeleteFunc(x.order, func(other string) bool { return other == id })
 }
 
 // await remembers jobs that must have a ready entry.

@@ -160,12 +160,8 @@ var ofPlaces = map[string]bool{"job-without-entry": true, "job-listed-twice": tr
 
 // call calls a script for the part and reads its answer.
 func (e *examiner) call(ctx context.Context, script *script, part string, more ...any) (told []any, pos string, over bool, err error) {
-	fix := 0
-	if e.req.Fix {
-		fix = 1
-	}
 	s := &step{script: script, queues: []string{e.at.Queue}, now: nowArg(e.req.Now),
-		args: append([]any{part, e.at.Pos, e.req.Limit, fix}, more...)}
+		args: append([]any{part, e.at.Pos, e.req.Limit, e.req.Fix}, more...)}
 	return e.read(e.b.runOne(ctx, s), s)
 }
 
@@ -219,10 +215,8 @@ func (e *examiner) record(ctx context.Context) (pos string, over bool, err error
 	records := e.Records
 	told, _, over, err = e.call(ctx, examineRecordScript, "token")
 	if err == nil && len(told) == 1 {
-		select {
-		case <-time.After(tokenPause):
-		case <-ctx.Done():
-			return "", false, ctx.Err()
+		if err = pause(ctx, tokenPause); err != nil {
+			return "", false, err
 		}
 		_, _, over, err = e.call(ctx, examineRecordScript, "token", told[0])
 	}

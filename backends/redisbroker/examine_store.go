@@ -29,11 +29,7 @@ func (e *examiner) storePart(ctx context.Context) (pos string, err error) {
 	if n < 0 || n >= markSlots {
 		return "", nil
 	}
-	fix := 0
-	if e.req.Fix {
-		fix = 1
-	}
-	s := &step{script: examineMarksScript, keys: e.b.marks[n], now: nowArg(e.req.Now), args: []any{"marks", at, e.req.Limit, fix}}
+	s := &step{script: examineMarksScript, keys: e.b.marks[n], now: nowArg(e.req.Now), args: []any{"marks", at, e.req.Limit, e.req.Fix}}
 	_, at, _, err = e.read(e.b.runOne(ctx, s), s)
 	if at == "" {
 		n++
@@ -49,15 +45,13 @@ func (e *examiner) servers(ctx context.Context) error {
 	var mu sync.Mutex
 	err := await(ctx, func() error {
 		return e.b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
-			all, err := node.Info(ctx).Result()
-			if err != nil && (!answered(err) || refused(err) && !redis.HasErrorPrefix(err, "NOPERM")) {
+			info, err := serverInfo(ctx, node)
+			if err != nil {
 				return err
 			}
-			save := ""
+			save := "not told"
 			if reply, err := node.ConfigGet(ctx, "save").Result(); err == nil {
 				save = reply["save"]
-			} else {
-				save = "not told"
 			}
 			begun := time.Now()
 			clock, err := node.Time(ctx).Result()
@@ -71,7 +65,7 @@ func (e *examiner) servers(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			e.Records++
-			e.Findings = append(e.Findings, settings(node.Options().Addr, parseInfo(all), save, skew)...)
+			e.Findings = append(e.Findings, settings(node.Options().Addr, info, save, skew)...)
 			return nil
 		})
 	})
@@ -199,10 +193,8 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	if err != nil || !there || listed && recorded {
 		return err
 	}
-	select {
-	case <-time.After(tokenPause):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, tokenPause); err != nil {
+		return err
 	}
 	if listed, recorded, there, err = look(); err != nil || !there || listed && recorded {
 		return err
@@ -222,7 +214,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	}
 	if err == nil && !listed {
 		e.note("queue-not-listed", "", "the queue is not in the set "+e.b.listKey(), "")
-		err = e.repaired(ctx, func(ctx context.Context) error { return e.b.enlist(ctx, name) })
+		err = e.repaired(ctx, func(ctx context.Context) error { return e.b.enlist(ctx, []any{name}) })
 	}
 	return err
 }

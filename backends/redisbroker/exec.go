@@ -124,14 +124,8 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 
 // do sends one command about a key and reads its answer, if read is given.
 func (b *Broker) do(ctx context.Context, command, key string, read func(*call) error, args ...any) error {
-	if err := b.enter(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	c := &call{key: key, args: append([]any{command, key}, args...)}
-	err := await(ctx, func() error {
-		defer b.leave()
+	err := b.within(ctx, func(ctx context.Context) error {
 		b.exec(ctx, []*call{c})
 		return c.err
 	})
@@ -139,6 +133,19 @@ func (b *Broker) do(ctx context.Context, command, key string, read func(*call) e
 		return err
 	}
 	return read(c)
+}
+
+// within calls f within the time of a call, unless the broker is closed. It returns early if ctx ends.
+func (b *Broker) within(ctx context.Context, f func(context.Context) error) error {
+	if err := b.enter(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return await(ctx, func() error {
+		defer b.leave()
+		return f(ctx)
+	})
 }
 
 // await returns the error of f, or the error of ctx if ctx ends first. It is needed because the client

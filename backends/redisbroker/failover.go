@@ -126,9 +126,6 @@ func (m *masters) follow(ending context.Context, given *redis.Client, key string
 			_ = f.Close()
 		}
 		cancel()
-		select {
-		case <-ending.Done():
-		case <-time.After(followPause):
-		}
+		_ = pause(ending, followPause) // the loop checks ending
 	}
 }

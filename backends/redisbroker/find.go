@@ -22,7 +22,7 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 	if err == nil {
 		if len(q.IDs) > 0 {
 			q.IDs = slices.Compact(slices.Sorted(slices.Values(q.IDs))) // each job is shown once
-			page, err = b.byID(ctx, &q)
+			err = b.byID(ctx, &q, func(s *step) { page.Now, page.Jobs = moment(s.at), found(page.Jobs, &q, s) })
 		} else {
 			page, err = b.list(ctx, &q)
 		}
@@ -30,22 +30,20 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 	return page, broker.About(err, "find", q.Queue, "")
 }
 
-// byID reads jobs by ID, in as many round trips as their size requires.
-func (b *Broker) byID(ctx context.Context, q *broker.Query) (broker.Page, error) {
-	var page broker.Page
+// byID reads jobs by ID, in as many round trips as their size requires, and calls read for each answer.
+func (b *Broker) byID(ctx context.Context, q *broker.Query, read func(*step)) error {
 	for from := "0"; from != ""; {
 		s := findStep(q, len(q.IDs), "ids", from)
 		for _, id := range q.IDs {
 			s.args = append(s.args, id)
 		}
 		if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
-			return page, err
+			return err
 		}
-		page.Now = moment(s.at)
-		page.Jobs = found(page.Jobs, q, s)
+		read(s)
 		from = text(first(s.reply))
 	}
-	return page, nil
+	return nil
 }
 
 // list reads a page of an index.
@@ -63,11 +61,10 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 		how, cursors, args = "active", scanCursor, []any{""}
 	case q.State == broker.StateWaiting:
 		how, cursors = "waiting", scanCursor
+	case q.State == broker.StateScheduled || q.State == broker.StateRetry || q.State.Final(): // find.lua reads a set of this name
+		how, args = q.State.String(), []any{bound(q.After), bound(q.Before), q.Newest}
 	default:
-		if how = timedIndex[q.State]; how == "" {
-			return broker.Page{Now: q.Now}, b.usable(ctx) // no job is in this state
-		}
-		args = []any{bound(q.After), bound(q.Before), newest(q)}
+		return broker.Page{Now: q.Now}, b.usable(ctx) // no job is in this state
 	}
 	if q.Cursor != "" && !cursors.MatchString(q.Cursor) {
 		return broker.Page{}, broker.Invalid("cursor", "%.64q belongs to no page of this query; start with an empty one", q.Cursor)
@@ -86,12 +83,6 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 	return page, nil
 }
 
-// timedIndex names, for find.lua, the sorted sets that order the jobs of a state by time.
-var timedIndex = map[broker.State]string{
-	broker.StateScheduled: "scheduled", broker.StateRetry: "retry",
-	broker.StateCompleted: "completed", broker.StateCancelled: "cancelled", broker.StateDead: "dead",
-}
-
 // The forms of cursors: scripts/lib/pages.lua.
 var (
 	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}$|5[1-5]:-?\d{1,15}:\d{1,3}:)`)
@@ -99,14 +90,6 @@ var (
 	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
 	keyCursor   = regexp.MustCompile(`^(L[1-5]:-?\d{1,15}:\d{1,3}:|I)`)
 )
-
-// newest returns the direction of a page, for find.lua.
-func newest(q *broker.Query) int {
-	if q.Newest {
-		return 1
-	}
-	return 0
-}
 
 // bound writes a time of a query, or an empty text for none. The scripts compare times as texts of 16 digits.
 func bound(t time.Time) any {
@@ -120,13 +103,9 @@ func bound(t time.Time) any {
 }
 
 func findStep(q *broker.Query, limit int, how, cursor string) *step {
-	trimmed := 0
-	if q.NoPayload {
-		trimmed = 1
-	}
 	n := q.Needles()
 	return &step{script: findScript, queues: []string{q.Queue}, now: nowArg(q.Now),
-		args: []any{limit, trimmed, n.TailBegins, n.Tail, n.Body, how, cursor}}
+		args: []any{limit, q.NoPayload, n.TailBegins, n.Tail, n.Body, how, cursor}}
 }
 
 // found adds the jobs of an answer to jobs.
@@ -136,7 +115,7 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 		j := record(q.Queue, text(list[0]), text(list[5]), text(list[6]), state)
 		j.RunAt, j.CancelRequested = moment(number(list[2])), number(list[4]) == 1
 		if state == broker.StateWaiting {
-			j.HeldFrom, j.RunAt, j.Holder = heldOf(text(list[3]))
+			j.HeldFrom, j.RunAt, j.Holder = placed(text(list[3]))
 		} else {
 			j.Worker = text(list[3])
 		}
@@ -148,15 +127,16 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 	return jobs
 }
 
-// heldOf reads the value of a held job in the key o.
-func heldOf(text string) (from broker.State, due time.Time, by string) {
-	was, by, _ := strings.Cut(text, ":")
-	if was != "" {
-		from = broker.State(was[0] - '0')
-		us, _ := strconv.ParseInt(was[1:], 10, 64) // empty for a job that was pending
-		due = broker.FromMicros(us)
+// placed reads a state, a due time if there is one, a colon, and an ID: the value of a held job in the key o, or what enqueue_meet.lua
+// answers about a job.
+func placed(s string) (state broker.State, due time.Time, id string) {
+	place, id, _ := strings.Cut(s, ":")
+	if place != "" {
+		state = broker.State(place[0] - '0')
+		at, _ := strconv.ParseInt(place[1:], 10, 64) // empty for none
+		due = broker.FromMicros(at)
 	}
-	return from, due, by
+	return state, due, id
 }
 
 // runOne makes one call and returns its error, if any.

@@ -170,3 +170,54 @@ func TestFull_CallsThatRemoveNothingWorkInAFullStore(t *testing.T) {
 		t.Errorf("reclaimed %d jobs, want 1", found)
 	}
 }
+
+// A claim that only gives turns to keys that may start nothing works in a full store, too. A mover has put an urgent job into an ordered
+// queue, whose head is less urgent.
+func TestFull_AKeyWhoseHeadIsLessUrgentDrains(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := openAs(t, c, Config{})
+	register(t, b, "w", "q")
+	stop := broker.OrderStop
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Ordered: &stop}); err != nil {
+		t.Fatal(err)
+	}
+	head, urgent := job("q", "head"), job("q", "urgent")
+	head.Body.Key, urgent.Body.Key, urgent.Body.Priority = "tenant", "tenant", broker.PriorityNormal-1
+	urgent.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: at(0)}
+	enqueue(t, b, head)
+	l := &life{t: t, b: b, queue: "q"}
+	got := claimAt(t, b, at(0), "w", 1, "q").Jobs
+	enqueue(t, b, urgent)
+	l.settle(at(1), "w", got, broker.Release())
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := claimAt(t, b, at(2), "w", 1, "q").Jobs; len(got) != 1 || got[0].ID != "head" {
+		t.Errorf("in a full store a claim got %v, want the head", got)
+	}
+}
+
+// A queue without jobs counts bytes, since a repair did not subtract them. Prune sets the count to 0 in a full store, too.
+func TestFull_PruneResetsACountOfBytes(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := openAs(t, c, Config{})
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.settle(at(1), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
+	if err := c.HIncrBy(t.Context(), b.queue("q").key("m"), "bytes", 5).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(2), Queues: []string{"q"}, Max: 10}); err != nil {
+		t.Error(err)
+	}
+	info, err := b.Queues(t.Context(), broker.QueuesRequest{Now: at(2), Names: []string{"q"}})
+	if err != nil || len(info.Queues) != 1 || info.Queues[0].Bytes != 0 {
+		t.Errorf("after a prune: %+v, %v; want no bytes", info.Queues, err)
+	}
+}

@@ -14,13 +14,10 @@ import (
 // inspectServer refuses a server that cannot be used, and warns of settings that lose jobs. A
 // server that does not show its settings is used.
 func (b *Broker) inspectServer(ctx context.Context, node *redis.Client) error {
-	text, err := node.Info(ctx).Result()
+	info, err := serverInfo(ctx, node)
 	if err != nil {
-		if !answered(err) || refused(err) && !redis.HasErrorPrefix(err, "NOPERM") {
-			return err
-		}
+		return err
 	}
-	info := parseInfo(text)
 	version := info["redis_version"]
 	if version == "" {
 		b.log.Warn("redis does not tell its version; jobs needs 6.2 or newer. Let the user run INFO to have this checked.")
@@ -36,6 +33,15 @@ func (b *Broker) inspectServer(ctx context.Context, node *redis.Client) error {
 		b.log.Warn("redis may evict jobs when its memory is full; set maxmemory-policy to noeviction", "maxmemory_policy", policy)
 	}
 	return nil
+}
+
+// serverInfo asks a server for its INFO, which is empty if the user may not see it.
+func serverInfo(ctx context.Context, node *redis.Client) (map[string]string, error) {
+	text, err := node.Info(ctx).Result()
+	if err != nil && (!answered(err) || refused(err) && !redis.HasErrorPrefix(err, "NOPERM")) {
+		return nil, err
+	}
+	return parseInfo(text), nil
 }
 
 // parseInfo reads the lines "name:value" of an INFO reply.

@@ -73,15 +73,12 @@ func numbered(name string, first, n int) []string {
 	return names
 }
 
-// keyList collects the keys of one call, in one buffer.
-type keyList struct {
-	text []byte
-	ends []int
-}
+// keyList collects the keys of one call.
+type keyList struct{ texts }
 
 func (l *keyList) add(base, name string) {
-	l.text = append(append(l.text, base...), name...)
-	l.ends = append(l.ends, len(l.text))
+	l.buf = append(append(l.buf, base...), name...)
+	l.cut()
 }
 
 // addAll adds the keys that an element of keyNames stands for.
@@ -112,30 +109,15 @@ func (l *keyList) addEach(q *queue, names []string) {
 	}
 }
 
-// appendTo appends the keys to the arguments of a command.
-func (l *keyList) appendTo(args []any) []any {
-	pieces, from := make([]piece, len(l.ends)), 0
-	for i, end := range l.ends {
-		pieces[i], from = l.text[from:end:end], end
-		args = append(args, &pieces[i])
-	}
-	return args
-}
-
-// strings returns the keys as texts.
-func (l *keyList) strings() []string {
-	keys, from := make([]string, len(l.ends)), 0
-	for i, end := range l.ends {
-		keys[i], from = string(l.text[from:end]), end
-	}
-	return keys
-}
-
 // keys returns the keys for which an element of keyNames stands.
 func (q *queue) keys(name string) []string {
 	var l keyList
 	l.addAll(q, name)
-	return l.strings()
+	var keys []string
+	for _, key := range l.split(nil) {
+		keys = append(keys, string(key))
+	}
+	return keys
 }
 
 // plainKey returns the name of the key p, which depends on the number of buckets: if it exists, the

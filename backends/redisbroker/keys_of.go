@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -36,12 +35,9 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 const keyFields = 9
 
 func keyInfo(list []any) broker.KeyInfo {
-	k := broker.KeyInfo{Key: text(list[0]), Pending: number(list[1]), Active: number(list[2]), Depth: number(list[3]),
-		Block: broker.Block(number(list[5])), Until: moment(number(list[6])), Head: text(list[7]), Policy: ownPolicy(text(list[8]))}
-	if created := text(list[4]); len(created) == createdSize {
-		k.Oldest = broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created))))
-	}
-	return k
+	return broker.KeyInfo{Key: text(list[0]), Pending: number(list[1]), Active: number(list[2]), Depth: number(list[3]),
+		Oldest: createdIn(text(list[4])), Block: broker.Block(number(list[5])), Until: moment(number(list[6])), Head: text(list[7]),
+		Policy: ownPolicy(text(list[8]))}
 }
 
 // ownPolicy reads the policy of a key: the values of its rules, in the order of broker.Rules.

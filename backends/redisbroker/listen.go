@@ -159,7 +159,7 @@ func (l *listener) read(b *Broker, sub *redis.PubSub) {
 		if usable {
 			continue
 		}
-		if !pause(b.ending, b.ending, relisten) {
+		if pause(b.ending, relisten) != nil {
 			return
 		}
 		if answered(err) {

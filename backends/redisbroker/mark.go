@@ -30,9 +30,8 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 	_, _ = hash.Write([]byte(req.Name)) // never fails
 	action := [...]string{broker.MarkRead: "read", broker.MarkTake: "take", broker.MarkKeep: "keep",
 		broker.MarkSet: "set", broker.MarkDrop: "drop"}[req.Action]
-	value := string(req.Value)
 	s := &step{script: markScript, keys: b.marks[hash.Sum32()%markSlots], now: nowArg(req.Now),
-		args: []any{action, req.Name, req.Owner, req.Fence, broker.DurationMicros(req.TTL), value}}
+		args: []any{action, req.Name, req.Owner, req.Fence, broker.DurationMicros(req.TTL), req.Value}}
 	if err := b.runOne(ctx, s); err != nil {
 		return broker.Marked{}, broker.About(err, "mark", "", "")
 	}

@@ -2,8 +2,6 @@ package redisbroker
 
 import (
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -22,16 +20,4 @@ func (e *enqueueBatch) addMeeting(i int, j *broker.NewJob) {
 	t.buf = append(t.buf, conflicts[j.Body.Unique.Conflict])
 	t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(j.Body.Unique.Latest), 10)
 	t.cut()
-}
-
-// metJob reads what enqueue_meet.lua answers about a job: its state and due time, if any, and its
-// ID.
-func metJob(s string) (state broker.State, due time.Time, id string) {
-	place, id, _ := strings.Cut(s, ":")
-	if place != "" {
-		state = broker.State(place[0] - '0')
-		at, _ := strconv.ParseInt(place[1:], 10, 64) // empty for none
-		due = broker.FromMicros(at)
-	}
-	return state, due, id
 }

@@ -140,21 +140,12 @@ type looked struct {
 func (b *Broker) look(ctx context.Context, op *broker.Operation, queue string, ids []string) (map[string]*looked, error) {
 	q := &broker.Query{Now: op.Now, Queue: queue, IDs: ids, NoPayload: true}
 	jobs := make(map[string]*looked, len(ids))
-	for from := "0"; from != ""; {
-		s := findStep(q, len(ids), "ids", from)
-		for _, id := range ids {
-			s.args = append(s.args, id)
-		}
-		if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
-			return jobs, err
-		}
-		list := s.reply[1:]
+	err := b.byID(ctx, q, func(s *step) {
 		for i, j := range found(nil, q, s) {
-			jobs[j.ID] = &looked{Job: j, index: indexOf(text(list[7*i+5]))}
+			jobs[j.ID] = &looked{Job: j, index: indexOf(text(s.reply[1+7*i+5]))}
 		}
-		from = text(first(s.reply))
-	}
-	return jobs, nil
+	})
+	return jobs, err
 }
 
 // indexOf returns the index of a stored body: see index_of in scripts/lib/index.lua.

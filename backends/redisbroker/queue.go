@@ -68,24 +68,21 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := b.enlist(ctx, names...); err != nil {
-		return err
+	return b.enlist(ctx, names)
+}
+
+// enlist adds names to the list of queues. Its errors say that nothing was applied: an extra name
+// in the list does no harm.
+func (b *Broker) enlist(ctx context.Context, names []any) error {
+	c := &call{key: b.listKey(), args: append([]any{"sadd", b.listKey()}, names...)}
+	b.exec(ctx, []*call{c})
+	if c.err != nil && !(answered(c.err) && b.enlisted(ctx, names)) {
+		return notSent(c.err)
 	}
 	for _, name := range names {
 		b.queue(name.(string)).listed.Store(true)
 	}
 	return nil
-}
-
-// enlist adds names to the list of queues. Its errors say that nothing was applied: an extra name
-// in the list does no harm.
-func (b *Broker) enlist(ctx context.Context, names ...any) error {
-	c := &call{key: b.listKey(), args: append([]any{"sadd", b.listKey()}, names...)}
-	b.exec(ctx, []*call{c})
-	if c.err == nil || answered(c.err) && b.enlisted(ctx, names) {
-		return nil
-	}
-	return notSent(c.err)
 }
 
 // enlisted reports whether the list has all these names. It is needed because a full server refuses to
@@ -99,8 +96,8 @@ func (b *Broker) enlisted(ctx context.Context, names []any) bool {
 	return err == nil && !slices.Contains(there, any(int64(0)))
 }
 
-// create creates queues that do not exist, in two round trips, and returns an error or nil for each
-// name. First it adds them to the list again, since another process may just have removed them.
+// create creates queues that do not exist, in three round trips, and returns an error or nil for each name. It adds them to the list of
+// queues before and after: another client that has removed such a queue may be about to remove its name, too.
 func (b *Broker) create(ctx context.Context, names []string) []error {
 	errs, steps, listed := make([]error, len(names)), make([]*step, len(names)), make([]any, len(names))
 	for i, name := range names {
@@ -109,16 +106,17 @@ func (b *Broker) create(ctx context.Context, names []string) []error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := b.enlist(ctx, listed...); err != nil {
-		for i := range errs {
-			errs[i] = err
+	err := b.enlist(ctx, listed)
+	if err == nil {
+		for i, c := range b.exchange(ctx, steps) {
+			steps[i].read(c)
 		}
-		return errs
+		err = b.enlist(ctx, listed)
 	}
-	calls := b.exchange(ctx, steps)
 	for i, s := range steps {
-		s.read(calls[i])
 		switch {
+		case err != nil:
+			errs[i] = err
 		case s.err != nil:
 			errs[i] = notSent(s.err) // the call that needs the queue was not applied
 		case s.code == codeBusy:

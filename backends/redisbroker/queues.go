@@ -2,10 +2,8 @@ package redisbroker
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,16 +25,12 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	workers := 0
-	if req.Workers {
-		workers = 1
-	}
 	reply := broker.QueuesReply{Now: req.Now}
 	var errs []error
 	for part := range slices.Chunk(names, queuesCall) {
 		steps := make([]*step, 0, len(part))
 		for _, name := range part {
-			args := append([]any{workers, len(totalNames) + 1}, totalNames...)
+			args := append([]any{req.Workers, len(totalNames) + 1}, totalNames...)
 			args = append(append(args, "bytes"), ruleNames...)
 			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: args})
 		}
@@ -86,7 +80,7 @@ var totalNames = []any{"enqueued", "claimed", "done", "failed", "retried", "died
 func totalsOf(fields []any) (t broker.Totals) {
 	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
 		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
-		*to, _ = strconv.ParseInt(text(fields[i]), 10, 64) // sent as text, since Lua would round large numbers
+		*to = numeral(fields[i]) // sent as text, since Lua would round large numbers
 	}
 	return t
 }
@@ -102,8 +96,8 @@ func described(name string, s *step) broker.QueueInfo {
 	info.Suppressed = number(s.reply[len(counted)])
 	rest := s.reply[len(counted)+1:]
 	for i := range broker.Priorities {
-		if created := text(rest[i]); len(created) == createdSize {
-			info.SetOldestPending(broker.Priority(i+1), broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created)))))
+		if created := createdIn(text(rest[i])); !created.IsZero() {
+			info.SetOldestPending(broker.Priority(i+1), created)
 		}
 	}
 	rest = rest[broker.Priorities:]
@@ -115,11 +109,9 @@ func described(name string, s *step) broker.QueueInfo {
 	}
 	rest = rest[len(timed):]
 	info.Totals = totalsOf(rest[1:])
-	info.Bytes, _ = strconv.ParseInt(text(rest[1+len(totalNames)]), 10, 64)
-	if sum, err := strconv.ParseInt(text(rest[0]), 10, 64); err == nil {
-		info.Totals.Enqueued += sum >> plainJob
-		info.Bytes += sum & (1<<plainJob - 1)
-	}
+	sum := numeral(rest[0])
+	info.Totals.Enqueued += sum >> plainJob
+	info.Bytes = numeral(rest[1+len(totalNames)]) + sum&(1<<plainJob-1)
 	rest = rest[1+len(totalNames)+1:]
 	info.Policy = policyOf(rest)
 	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {

@@ -20,12 +20,10 @@ const createdSize = 8
 func record(queue, id, body, head string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: id, State: state}
 	var err error
-	if len(body) < createdSize {
+	if j.CreatedAt = createdIn(body); len(body) < createdSize {
 		j.Broken = fmt.Errorf("%w: stored body", broker.ErrMalformed)
 	} else {
-		p := []byte(body) // a copy, since the caller owns the payload
-		j.CreatedAt = broker.FromMicros(int64(binary.BigEndian.Uint64(p)))
-		j.Body, j.Broken = broker.ParseBody(p[createdSize:])
+		j.Body, j.Broken = broker.ParseBody([]byte(body[createdSize:])) // a copy, since the caller owns the payload
 	}
 	if head != "" {
 		var stored broker.State
@@ -40,6 +38,14 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 		}
 	}
 	return j
+}
+
+// createdIn returns the time of creation with which a body begins, or zero if the text is shorter.
+func createdIn(body string) time.Time {
+	if len(body) < createdSize {
+		return time.Time{}
+	}
+	return broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(body[:createdSize]))))
 }
 
 // epochOf returns the number with which a head begins, for a head whose rest is malformed. Scripts read

@@ -162,12 +162,11 @@ func (r *renewal) extend(ctx context.Context, groups [][]string, all int) error 
 
 // make creates queues that do not exist. If that fails, the next call to such a queue returns the error.
 func (r *renewal) make(ctx context.Context, names []string) error {
-	steps := make([]*step, len(names))
-	for i, name := range names {
-		steps[i] = &step{script: createScript, queues: []string{name}, create: true, now: "0"}
-		r.queue(name).listed.Store(false) // another process may have removed the queue
-	}
-	return r.send(ctx, steps...)
+	r.sent++
+	return r.honest(r.within(ctx, func(ctx context.Context) error {
+		r.create(ctx, names)
+		return nil
+	}))
 }
 
 // extendAll extends the leases in all queues of some groups. It returns the queues that have news.
@@ -191,24 +190,20 @@ const (
 // extendSteps returns the steps that count leases in queues of some groups and, unless all is countOnly,
 // extend them.
 func (r *renewal) extendSteps(groups [][]string, all int) (steps []*step) {
-	register, info := r.registration()
+	info := r.info()
 	for _, names := range groups {
 		steps = append(steps, &step{script: extendScript, queues: names, now: nowArg(r.req.Now), args: []any{
-			r.req.Worker, broker.DurationMicros(r.req.Lease), all, register, info, r.members.searchedAll(r.req.Worker, names)}})
+			r.req.Worker, broker.DurationMicros(r.req.Lease), all, r.req.Register, info, r.members.searchedAll(r.req.Worker, names)}})
 	}
 	return steps
 }
 
-// registration returns 1 if the worker must be registered, otherwise 0, and the worker's description
-// if it must be stored.
-func (r *renewal) registration() (register int, info []byte) {
-	if r.req.Register {
-		register = 1
-	}
+// info returns the worker's description if it must be stored.
+func (r *renewal) info() []byte {
 	if r.req.Register || r.req.Describe {
-		info = broker.AppendWorkerInfo(nil, &r.req.Info)
+		return broker.AppendWorkerInfo(nil, &r.req.Info)
 	}
-	return register, info
+	return nil
 }
 
 // readExtend reads the answers, and returns the queues that have news.
@@ -243,11 +238,11 @@ func (r *renewal) note(now, lapse int64) {
 // registerSteps returns the steps that register the worker in each queue, or ask each queue for
 // everything about the worker.
 func (r *renewal) registerSteps(names []string) []*step {
-	register, info := r.registration()
+	info := r.info()
 	steps := make([]*step, len(names))
 	for i, name := range names {
 		steps[i] = &step{script: registerScript, queues: []string{name}, create: r.req.Register, now: nowArg(r.req.Now),
-			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease), register, info}}
+			args: []any{r.req.Worker, broker.DurationMicros(r.req.Lease), r.req.Register, info}}
 	}
 	return steps
 }

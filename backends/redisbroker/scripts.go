@@ -32,41 +32,44 @@ type script struct {
 	short  bool     // it gets no time and no numbers of queues and buckets, and does not open a queue
 }
 
+var scripts []*script // all of these
+
+func newScript(name string) *script {
+	s := &script{name: name}
+	scripts = append(scripts, s)
+	return s
+}
+
 var (
-	createScript   = &script{name: "create"}
-	plainScript    = &script{name: "enqueue_plain"}
-	enqueueScript  = &script{name: "enqueue"}
-	meetScript     = &script{name: "enqueue_meet"}
-	restoreScript  = &script{name: "restore"}
-	claimScript    = &script{name: "claim"}
-	settleScript   = &script{name: "settle"}
-	registerScript = &script{name: "register"}
-	renewScript    = &script{name: "renew"}
-	extendScript   = &script{name: "extend"}
-	retireScript   = &script{name: "retire"}
-	reclaimScript  = &script{name: "reclaim"}
-	findScript     = &script{name: "find"}
-	operateScript  = &script{name: "operate"}
-	dropScript     = &script{name: "drop"}
-	policyScript   = &script{name: "policy"}
-	queuesScript   = &script{name: "queues"}
-	keysScript     = &script{name: "keys"}
-	pruneScript    = &script{name: "prune"}
-	markScript     = &script{name: "mark"}
-	watchScript    = &script{name: "watch"}
+	createScript   = newScript("create")
+	plainScript    = newScript("enqueue_plain")
+	enqueueScript  = newScript("enqueue")
+	meetScript     = newScript("enqueue_meet")
+	restoreScript  = newScript("restore")
+	claimScript    = newScript("claim")
+	settleScript   = newScript("settle")
+	registerScript = newScript("register")
+	renewScript    = newScript("renew")
+	extendScript   = newScript("extend")
+	retireScript   = newScript("retire")
+	reclaimScript  = newScript("reclaim")
+	findScript     = newScript("find")
+	operateScript  = newScript("operate")
+	dropScript     = newScript("drop")
+	policyScript   = newScript("policy")
+	queuesScript   = newScript("queues")
+	keysScript     = newScript("keys")
+	pruneScript    = newScript("prune")
+	markScript     = newScript("mark")
+	watchScript    = newScript("watch")
 
-	examineRecordScript  = &script{name: "examine_record"}
-	examineJobsScript    = &script{name: "examine_jobs"}
-	examineEntriesScript = &script{name: "examine_entries"}
-	examineLeasesScript  = &script{name: "examine_leases"}
-	examineNamesScript   = &script{name: "examine_names"}
-	examineKeysScript    = &script{name: "examine_keys"}
-	examineMarksScript   = &script{name: "examine_marks"}
-
-	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, registerScript,
-		renewScript, extendScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript,
-		keysScript, pruneScript, markScript, watchScript, examineRecordScript, examineJobsScript, examineEntriesScript,
-		examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
+	examineRecordScript  = newScript("examine_record")
+	examineJobsScript    = newScript("examine_jobs")
+	examineEntriesScript = newScript("examine_entries")
+	examineLeasesScript  = newScript("examine_leases")
+	examineNamesScript   = newScript("examine_names")
+	examineKeysScript    = newScript("examine_keys")
+	examineMarksScript   = newScript("examine_marks")
 )
 
 // parseScripts prepares all scripts. It is called when the first Broker is made, since it takes some milliseconds, and programs

@@ -17,7 +17,7 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 	if len(batches) == 0 {
 		return nil, broker.About(b.usable(ctx), "settle", "", "")
 	}
-	if err := b.run(ctx, nil, settleSteps(batches, nil)...); err != nil {
+	if err := b.run(ctx, nil, settleSteps(batches)...); err != nil {
 		return nil, broker.About(err, "settle", "", "")
 	}
 	return verdicts(batches, &req)
@@ -108,11 +108,7 @@ func (s *settleBatch) args(args []any) []any {
 	at, n := len(args)+1, len(s.items)
 	args = slices.Grow(append(args, n), len(pieces)+3*len(s.runs))[:at+n]
 	for _, r := range s.runs {
-		if !r.each {
-			args = append(args, r.items, r.outcome, "0")
-		} else {
-			args = append(args, r.items, r.outcome, "1")
-		}
+		args = append(args, r.items, r.outcome, r.each)
 		for range r.items {
 			args[at] = &pieces[0]
 			at++
@@ -126,8 +122,8 @@ func (s *settleBatch) args(args []any) []any {
 	return args
 }
 
-// settleSteps appends the batches' calls to steps.
-func settleSteps(batches []*settleBatch, steps []*step) []*step {
+// settleSteps returns the batches' calls.
+func settleSteps(batches []*settleBatch) (steps []*step) {
 	for _, batch := range batches {
 		steps = append(steps, batch.step)
 	}

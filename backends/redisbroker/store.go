@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,12 +139,8 @@ func (s *store) doubt(ctx context.Context) {
 }
 
 func (s *store) close() error {
-	var errs []error
 	if s.single != nil {
-		errs = append(errs, s.single.Close())
+		return s.single.Close()
 	}
-	if s.cluster != nil {
-		errs = append(errs, s.cluster.Close())
-	}
-	return errors.Join(errs...)
+	return s.cluster.Close()
 }

@@ -33,11 +33,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// usable reports whether the broker can be used, for a call that has nothing to send.
-func (b *Broker) usable(ctx context.Context) error {
-	err := b.enter(ctx)
-	if err == nil {
-		b.leave()
+// pause waits for d, or returns the error of ctx if that ends meanwhile.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return err
 }

@@ -111,8 +111,12 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		}
 		due := got.NextDue
 		got, err = b.claim(ctx, &again)
-		if len(again.Queues) < len(req.Queues) && due.After(got.Now) {
-			got.NextDue = sooner(got.NextDue, due) // the due time of the other queues, whose tokens did not arrive
+		switch { // due may be of the other queues, whose tokens did not arrive
+		case len(again.Queues) == len(req.Queues) || due.IsZero():
+		case due.After(got.Now):
+			got.NextDue = sooner(got.NextDue, due)
+		default:
+			got.More = true
 		}
 		unused = err != nil
 	}
@@ -127,7 +131,8 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 func (b *Broker) putBack(to *claimant, w *blocked) {
 	if w.then != nil {
 		b.giveBack(to, []*step{w.then})
-	} else if w.called != "" {
+	}
+	if w.called != "" && (w.then == nil || errors.Is(w.then.err, broker.ErrUnavailable)) {
 		// A claim of no jobs leaves a token if a job can be claimed.
 		ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 		defer cancel()

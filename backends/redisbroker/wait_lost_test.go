@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // cutClaims loses the first claim from each queue after it was armed.
@@ -104,5 +106,67 @@ func TestWait_AClaimThatFailsAfterItsWakeUpLeavesTheToken(t *testing.T) {
 	}
 	if n, err := c.LLen(t.Context(), b.queue("q1").key("t")).Result(); n != 1 || err != nil {
 		t.Errorf("%d wake tokens are left beside a pending job, %v; want one, or whoever waits next sleeps on", n, err)
+	}
+}
+
+// On one server the claim is sent with the wait. If the server has lost the script, it takes the token all the same. If the next claim
+// fails, too, the token is put back.
+func TestWait_AClaimWhoseScriptIsGoneLeavesTheToken(t *testing.T) {
+	t.Parallel()
+	c := clientOf(t, testenv.PrivateRedis(t).URL)
+	b := open(t, c)
+	registerNow(t, b, "w", "q")
+	paused := true
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused}); err != nil {
+		t.Fatal(err)
+	}
+	enqueueNow(t, b, job("q", "a"))
+	faults := new(cutClaims)
+	b.store.single.AddHook(faults)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.Claim(t.Context(), waitFor("w", time.Minute, "q"))
+		failed <- err
+	}()
+	waiting(t, b, "q", 1)
+	faults.arm()
+	pipe := c.Pipeline()
+	pipe.ScriptFlush(t.Context())
+	pipe.HDel(t.Context(), b.queue("q").key("m"), "paused")
+	pipe.LPush(t.Context(), b.queue("q").key("t"), "1")
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Fatal("the claim behind the wait did not fail")
+	}
+	if err := b.Close(); err != nil { // waits until the token is put back
+		t.Fatal(err)
+	}
+	if n, err := c.LLen(t.Context(), b.queue("q").key("t")).Result(); n != 1 || err != nil {
+		t.Errorf("%d wake tokens are left beside a pending job, %v; want one", n, err)
+	}
+}
+
+// A token may mean that a job is due sooner than waiting claims know. If a worker that has ended takes it, another one must learn that.
+func TestWait_AWorkerThatEndedLeavesTheNewsOfADueTime(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	registerNow(t, b, "ended", "q")
+	later := job("q", "later")
+	later.Delay = time.Hour
+	enqueueNow(t, b, later)
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: "ended", Queues: []string{"q"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Del(t.Context(), b.queue("q").key("t")).Err(); err != nil { // its wait took the token
+		t.Fatal(err)
+	}
+	if _, err := b.Claim(t.Context(), waitFor("ended", 0, "q")); !errors.Is(err, broker.ErrWorkerGone) {
+		t.Fatalf("a claim of a worker that ended: %v", err)
+	}
+	if n, err := c.LLen(t.Context(), b.queue("q").key("t")).Result(); n != 1 || err != nil {
+		t.Errorf("%d wake tokens are left beside a scheduled job, %v; want one", n, err)
 	}
 }

@@ -111,19 +111,6 @@ func (w *watcher) attend(ctx context.Context, repeat <-chan time.Time) {
 // missed reports that events were sent while the connection was lost.
 func (w *watcher) missed() { w.send(broker.Event{Kind: broker.EventMissed, Missed: 1}) }
 
-// pause waits for d. It reports false if a context ended meanwhile.
-func pause(ctx, ending context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-	case <-ending.Done():
-	}
-	return false
-}
-
 // read reads a message: see lib/event.lua.
 func (w *watcher) read(m *redis.Message) {
 	queue, cancel := queueOfChannel(w.broker.config.Prefix, m.Channel)

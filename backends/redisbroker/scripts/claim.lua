@@ -241,13 +241,13 @@ local function token(q)
   for p = 1, 4 do
     if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
   end
-  local sooner = false
+  local sooner = q.refused and not q.paused and next_due(q) ~= nil -- the token may have been about a due time
   if q.keyed == nil then q.keyed = any_keyed(q) end
   if q.keyed then
     ready = ready + rare().in_rings(q) + redis.call('EXISTS', q.rechecked) + (q.unsettled and 1 or 0)
     local before = q.unblocks
     q.unblocks = rare().next_unblocked(q)
-    sooner = q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
+    sooner = sooner or q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
   end
   local more = any_left(q, ready) and 1 or 0
   if q.opens and q.leased > 0 then sooner = sooner or ready > 0 or any_due(q) end

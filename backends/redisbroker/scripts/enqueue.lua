@@ -14,6 +14,7 @@
 -- @include open
 -- @include read
 -- @include entry
+-- @include options
 -- @include depth
 
 local q, m = open('paused', 'max_depth', 'void', 'big', 'bytes', 'keyed', 'flow')
@@ -32,8 +33,7 @@ end
 local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
-local room
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- Every job is checked before the first write.
 local created = stamp(up)
@@ -55,15 +55,12 @@ local function accept_named(i, id, options)
     line[n + 1], line[n + 2], line[n + 3], line[n + 4] = string.sub(options, 8), string.sub(options, 1, 1), '0', id
     return true
   end
-  local priority, when, at, mode, ttl, unique, key =
-    string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local priority, time, mode, ttl, unique, key = options_of(options)
   local why, how = too_much(q, bytes, key)
   if why then
     refuse(i, why, how)
     return false
   end
-  local time
-  if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
   if unique ~= '' then
     local holder = keys[unique] or redis.call('HGET', q.unique, unique)
     if holder then
@@ -74,8 +71,7 @@ local function accept_named(i, id, options)
         return false
       end
     end
-    local till = '0'
-    if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
+    local till = end_of(ttl)
     keys[unique] = mode .. till .. ':' .. id
     held[#held + 1] = unique
     held[#held + 1] = keys[unique]

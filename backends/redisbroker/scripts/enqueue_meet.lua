@@ -17,6 +17,7 @@
 -- @include stamp
 -- @include open
 -- @include bodies
+-- @include options
 -- @include locate
 -- @include forget
 -- @include start_behind
@@ -30,8 +31,8 @@ q.paused = m.paused == '1'
 q.span = duplicate_span(m.duplicate_span)
 read_limits(q, m.flow)
 local bytes, ordered = tonumber(m.bytes or 0), q.rules and q.rules.ordered > 0
-local big, depth, room = tonumber(m.big or 0), tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
+local big, depth = tonumber(m.big or 0), tonumber(m.max_depth or 0)
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- weigh adds the bytes by which new or changed jobs have grown.
 local function weigh(n)
@@ -103,8 +104,7 @@ end
 
 -- accept stores a job. If it is not simply stored, accept returns what happened.
 local function accept(id, body, options, meeting)
-  local priority, when, at, mode, ttl, unique, key =
-    string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local priority, due, mode, ttl, unique, key = options_of(options)
   if ordered and (key == '' or priority ~= '2') then return 7, '' end
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 1 then return 1, '' end
   local past = redis.call('HGET', q.remembered, id)
@@ -114,8 +114,7 @@ local function accept(id, body, options, meeting)
     return 1, ''
   end
   local what, latest = string.sub(meeting, 1, 1), tonumber(string.sub(meeting, 2))
-  local due = now
-  if when == 'd' then due = up + tonumber(at) elseif when == 'a' then due = tonumber(at) end
+  due = due or now
   local new, before = stamp(up) .. body, nil
   local holder, held_as, next = holder_of(unique ~= '' and redis.call('HGET', q.unique, unique))
   if holder and what ~= 'x' then
@@ -158,8 +157,7 @@ local function accept(id, body, options, meeting)
     return 11, becomes .. ':' .. before
   end
   if unique ~= '' then
-    local till = '0'
-    if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
+    local till = end_of(ttl)
     redis.call('HSET', q.unique, unique, mode .. till .. ':' .. id)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end

@@ -16,7 +16,6 @@
 -- @include open
 -- @include examine
 -- @include pages
--- @include holder
 -- @include release_unique
 -- @include append_ready
 -- @include wake
@@ -27,10 +26,6 @@ local q, m = open('paused', 'void', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
-
-local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
-
-local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
 -- void makes an entry of a ready list void, so that a claim drops it.
 local function void(p, t)
@@ -47,19 +42,19 @@ local NOBODY = '?' -- a void entry that belongs to no job
 local function examine_list()
   local p, offset = 1, 0
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
-  local turns = redis.call('LRANGE', q.ready[p], int(offset), int(offset + most - 1))
+  local page = redis.call('LRANGE', q.ready[p], int(offset), int(offset + most - 1))
   local counts, seen = {}, {}
-  if #turns > 0 and redis.call('HLEN', q.void_entries) > 0 then
+  if #page > 0 and redis.call('HLEN', q.void_entries) > 0 then
     local fields = {}
-    for i, t in ipairs(turns) do fields[i] = p .. t end
+    for i, t in ipairs(page) do fields[i] = p .. t end
     counts = redis.call('HMGET', q.void_entries, unpack(fields))
   end
-  for i, t in ipairs(turns) do
+  for i, t in ipairs(page) do
     records = records + 1
     local id = (string.byte(t) == 1 and string.match(t, '^.%d+:(.+)$')) or (string.byte(t) ~= 1 and t ~= '' and t)
-    local body = id and body_of(id)
+    local body = id and body_of(q, id)
     if not id then
-      found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
+      found('entry-malformed', t, 'an entry in r' .. p .. ' names no job', function()
         -- Replace the entry, and do not remove it: if entries moved, other examinations would miss some.
         redis.call('LSET', q.ready[p], int(offset + i - 1), NOBODY)
         void(p, NOBODY)
@@ -69,10 +64,10 @@ local function examine_list()
     elseif not body then
       found('entry-without-job', id, 'it is in a ready list and is not stored', function() void(p, t) end)
     else
-      local s = look(id, body)
+      local s = look(q, id, body)
       if s.ready_entry ~= t or s.priority ~= p then
         see(body, s)
-        found('entry-of-other-epoch', id, 'a turn of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
+        found('entry-of-other-epoch', id, 'an entry of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
           ', it should be of epoch ' .. int(s.epoch) .. ' in r' .. s.priority, function()
           local there = s.home ~= 'ready' or is_ready(q, s)
           if there == nil then return LONG end
@@ -84,7 +79,8 @@ local function examine_list()
           end
         end)
       elseif s.home ~= 'ready' then
-        found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
+        found('job-listed-twice', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and in a ready list',
+          function() void(p, t) end)
       elseif s.key then
         see(body, s)
         found('job-listed-twice', id, 'it has a key, and is in a ready list of jobs without one', function()
@@ -99,7 +95,7 @@ local function examine_list()
       end
     end
   end
-  if #turns == most then return answer(p .. int(offset + most)) end
+  if #page == most then return answer(p .. int(offset + most)) end
   if p == 4 then return answer('') end
   return answer((p + 1) .. '0')
 end
@@ -110,14 +106,14 @@ local function examine_times(name, key)
   for _, e in ipairs(page) do
     records = records + 1
     local id = string.match(e, '^[1-4]%d+:([^\n]+)')
-    local body = id and body_of(id)
+    local body = id and body_of(q, id)
     local function remove() redis.call('ZREM', key, e) end
     if not id then
       found('entry-malformed', e, 'an entry among ' .. CALLED[name] .. ' names no job', remove)
     elseif not body then
-      found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', remove)
+      found('entry-without-job', id, 'it is among ' .. CALLED[name] .. ' and is not stored', remove)
     else
-      local s = look(id, body)
+      local s = look(q, id, body)
       if s.entry ~= e then
         see(body, s)
         found('entry-of-other-epoch', id, 'its entry among ' .. CALLED[name] .. ' is ' .. string.match(e, '^(%d+):') .. ', it should be ' ..
@@ -166,8 +162,8 @@ local function examine_ended(name, key)
   local page, at = timed(key, cursor, most, '', '')
   for _, id in ipairs(page) do
     records = records + 1
-    if not body_of(id) then
-      found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', function()
+    if not body_of(q, id) then
+      found('entry-without-job', id, 'it is among ' .. CALLED[name] .. ' and is not stored', function()
         if key == q.dead then unbury(q, id) else redis.call('ZREM', key, id) end
         redis.call('ZREM', q.lapses, 'r' .. id)
       end)
@@ -185,7 +181,7 @@ local function causes_now(id, at)
   local head = redis.call('HGET', q.heads, id)
   -- If only the head says that the job is dead, examine_jobs reports that.
   local died_at = redis.call('ZSCORE', q.dead, id) or string.match(head or '', '^%d+,' .. DEAD .. ',(%d+),') or -1
-  if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(id) or '', head) end
+  if tonumber(died_at) == tonumber(at) then return causes(id, at, body_of(q, id) or '', head) end
 end
 
 -- examine_errors examines a block of the index of dead jobs by error.
@@ -246,11 +242,11 @@ local function examine_lost()
     records = records + 1
     local born, p, t = string.sub(ARGV[i], 1, 8), tonumber(string.sub(ARGV[i], 9, 9)), string.sub(ARGV[i], 10)
     local id = id_of_ready(t)
-    local body = body_of(id)
-    local s = body and string.sub(body, 1, 8) == born and look(id, body)
+    local body = body_of(q, id)
+    local s = body and string.sub(body, 1, 8) == born and look(q, id, body)
     if s and s.home == 'ready' and s.ready_entry == t and s.priority == p and not (s.key and is_ready(q, s)) then
       local dies = s.state == SCHEDULED
-      local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
+      local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and is in no ready list'
       found('job-without-entry', id, what, function()
         -- Raise the epoch, so that another examination does not repair the job again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
@@ -279,7 +275,7 @@ local MANY = 5000 -- larger structures are not compared, since that would take t
 -- leases compares the number of each worker's leases with the stored count.
 local function leases()
   if redis.call('HLEN', q.leases) > MANY then return end
-  local held, noted = {}, {}
+  local held, counted = {}, {}
   local all = redis.call('HGETALL', q.leases)
   for i = 1, #all, 2 do
     local worker = string.match(all[i + 1], '^%d+:(.-)\n')
@@ -287,20 +283,20 @@ local function leases()
   end
   local known = redis.call('HGETALL', q.lease_counts)
   for i = 1, #known, 2 do
-    if known[i] ~= '' then noted[known[i]] = tonumber(known[i + 1]) end
+    if known[i] ~= '' then counted[known[i]] = tonumber(known[i + 1]) end
   end
   for _, worker in ipairs(redis.call('HKEYS', q.workers)) do
     if worker ~= '' then held[worker] = held[worker] or 0 end
   end
-  for worker in pairs(noted) do held[worker] = held[worker] or 0 end
+  for worker in pairs(counted) do held[worker] = held[worker] or 0 end
   for worker, n in pairs(held) do
     -- If the count of an ended worker is too high, Reclaim corrects it.
     local ended = redis.call('HEXISTS', q.unreclaimed, worker) == 1
     local live = redis.call('HEXISTS', q.workers, worker) == 1
-    local wrong = noted[worker] ~= n
-    if ended then wrong = (noted[worker] or 0) < n elseif not live then wrong = n == 0 and (noted[worker] or 0) ~= 0 end
+    local wrong = counted[worker] ~= n
+    if ended then wrong = (counted[worker] or 0) < n elseif not live then wrong = n == 0 and (counted[worker] or 0) ~= 0 end
     if wrong then
-      found('lease-count-differs', worker, 'it has ' .. n .. ' leases, ' .. (noted[worker] or 'none') .. ' are noted', function()
+      found('lease-count-differs', worker, 'it has ' .. n .. ' leases, ' .. (counted[worker] or 'none') .. ' are counted', function()
         redis.call('HSET', q.lease_counts, worker, n)
       end)
     end
@@ -316,7 +312,7 @@ local function sizes()
     local sum = 0
     for _, n in ipairs(redis.call('HVALS', q.void_entries)) do sum = sum + tonumber(n) end
     if sum ~= void_entries then
-      found('count-differs', 'void', int(sum) .. ' turns are void, ' .. int(void_entries) .. ' are counted', function()
+      found('count-differs', 'void', int(sum) .. ' entries are void, ' .. int(void_entries) .. ' are counted', function()
         redis.call('HSET', q.record, 'void', int(sum))
       end)
       void_entries = sum
@@ -367,29 +363,23 @@ local function voids()
   for p = 1, 4 do all = all + redis.call('LLEN', q.ready[p]) end
   local page, at = scanned(q.void_entries, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
   for _, field in ipairs(page) do
-    local noted = tonumber(field[2])
+    local counted = tonumber(field[2])
     local p, t = string.match(field[1], '^([1-4])(.+)$')
     local there = 0
     if p then there = #redis.call('LPOS', q.ready[tonumber(p)], t, 'COUNT', 0, 'MAXLEN', LOOK) end
-    if there < noted and (not p or redis.call('LLEN', q.ready[tonumber(p)]) <= LOOK) then
-      found('void-mark-without-entry', t or field[1], noted .. ' turns of it are noted as void, ' .. there .. ' stand in line', function()
+    if there < counted and (not p or redis.call('LLEN', q.ready[tonumber(p)]) <= LOOK) then
+      found('void-mark-without-entry', t or field[1], counted .. ' entries of it count as void, ' .. there .. ' are in its list', function()
         if there == 0 then redis.call('HDEL', q.void_entries, field[1]) else redis.call('HSET', q.void_entries, field[1], there) end
-        redis.call('HINCRBY', q.record, 'void', there - noted)
+        redis.call('HINCRBY', q.record, 'void', there - counted)
       end)
     end
   end
   return answer(at)
 end
 
-if part == 'ready' then return examine_list() end
-if part == 'scheduled' then return examine_times(part, q.scheduled) end
-if part == 'retry' then return examine_times(part, q.retry) end
-if part == 'dead' then return examine_ended(part, q.dead) end
-if part == 'completed' then return examine_ended(part, q.completed) end
-if part == 'cancelled' then return examine_ended(part, q.cancelled) end
-if part == 'causes' then return examine_causes() end
-if part == 'suppressed' then return examine_counted() end
-if part == 'lost' then return examine_lost() end
-if part == 'twins' then return twins() end
-if part == 'sizes' then return sizes() end
-return voids()
+local timed_sets = {scheduled = q.scheduled, retry = q.retry}
+local ended_sets = {dead = q.dead, completed = q.completed, cancelled = q.cancelled}
+if timed_sets[part] then return examine_times(part, timed_sets[part]) end
+if ended_sets[part] then return examine_ended(part, ended_sets[part]) end
+return ({ready = examine_list, causes = examine_causes, suppressed = examine_counted, lost = examine_lost, twins = twins, sizes = sizes,
+  voids = voids})[part]()

@@ -113,7 +113,6 @@ local function of_key(id, s)
   end
 end
 
-
 local CAUSES = {t = 'type', r = 'reason'}
 
 -- indexed checks that the index of dead jobs has the job by its type, its reason and its error.

@@ -14,7 +14,6 @@
 -- @include open
 -- @include examine
 -- @include pages
--- @include holder
 -- @include inspect_job
 -- @include remove_keyed
 -- @include wake
@@ -23,10 +22,6 @@ local q, m = open('paused', 'flow', 'thaw_again')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
-
-local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
-
-local function look(id, body) return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
 -- seated reports whether a key with a pending job of a priority is in the ring of that priority, or
 -- among the blocked keys.
@@ -43,15 +38,15 @@ end
 local function examine_ready_entries(p, key, piece)
   for t in string.gmatch(piece, '[^\n]+') do
     local id = id_of_ready(t)
-    local body = body_of(id)
-    local s = body and look(id, body)
+    local body = body_of(q, id)
+    local s = body and look(q, id, body)
     local function remove() remove_ready(q, key, p, t) end
     if not body or s.key ~= key then
       found('entry-without-job', id, 'it is among the ready entries of the key and is not stored with that key', remove)
     elseif s.home ~= 'ready' then
-      found('job-listed-twice', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
+      found('job-listed-twice', id, 'it is among ' .. CALLED[s.home] .. ', as it should be, and a ready entry of its key', remove)
     elseif s.ready_entry ~= t or int(s.priority) ~= p then
-      found('entry-of-other-epoch', id, 'its turn in line is of another epoch or priority', remove)
+      found('entry-of-other-epoch', id, 'its ready entry is of another epoch or priority', remove)
     else
       told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. t
       if not seated(key, tonumber(p)) then
@@ -68,7 +63,7 @@ local function examine_piece(field, piece)
   if p then head, tail = ends_of(span_for(q, p, key)) end
   number = tonumber(number)
   if p and number > head and number <= tail then return examine_ready_entries(p, key, piece) end
-  found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
+  found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of ready entries is of no key', function()
     redis.call('HDEL', q.key_pieces, field)
   end)
 end
@@ -98,7 +93,7 @@ local function examine_span(field, text)
     for _, piece in ipairs(redis.call('HMGET', q.key_pieces, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
   end
   if n == span.n and n > 0 then return examine_listing(key) end
-  local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
+  local what = int(span.n) .. ' of its jobs are counted as pending, and ' .. n .. ' have a ready entry'
   found('key-count-differs', key, what, function()
     if n == 0 then return clear_pieces(q, field, span) end
     redis.call('HSET', q.key_spans, field, span_text(n, span.head, span.tail, span.piece))
@@ -117,8 +112,8 @@ end
 
 local function examine_ended(e)
   local key, id = string.match(e, '^([^%z]*)%z(.*)$')
-  local body = id and body_of(id)
-  local s = body and look(id, body)
+  local body = id and body_of(q, id)
+  local s = body and look(q, id, body)
   if s and s.key == key and (HOME[s.state] or s.dead or s.completed or s.cancelled) then return end
   found('key-entry-without-job', id or e, 'the index of keys has it among those that ended, and it did not, or is gone', function()
     redis.call('ZREM', q.ended_keys, e)
@@ -136,8 +131,8 @@ end
 
 local function examine_head(key, head)
   local id = string.match(head, '^[^\n]*')
-  local body = body_of(id)
-  local s = body and look(id, body)
+  local body = body_of(q, id)
+  local s = body and look(q, id, body)
   if s and s.key == key and s.state ~= COMPLETED and s.state ~= CANCELLED then return end
   found('key-head-wrong', id, 'the jobs of its key ' .. key .. ' come after it, and it is gone or ended', function()
     redis.call('HDEL', q.key_heads, key)

@@ -49,7 +49,7 @@ local function examine_lease(id, lease)
       redis.call('HDEL', q.cancels, id)
       redis.call('HDEL', q.leases, id)
       let_go(id, lease, body)
-      if not body or state == COMPLETED or state == DEAD or state == CANCELLED then return end
+      if not body or final(state) then return end
       redis.call('HSET', q.heads, id, moved_head(head, at + 1, PENDING, '0', 1))
       append_ready(q, parse_index((index_of(body))), int(at + 1), id)
       wake(q)
@@ -63,7 +63,7 @@ local function examine_lease(id, lease)
         redis.call('HINCRBY', q.lease_counts, worker, -1)
       end
     end)
-  elseif state == COMPLETED or state == DEAD or state == CANCELLED then
+  elseif final(state) then
     return -- examine_jobs.lua reports that
   elseif not waiting and not known(worker) and redis.call('HEXISTS', q.workers, worker) == 0 then
     found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()

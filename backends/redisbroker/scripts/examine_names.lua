@@ -12,7 +12,6 @@
 -- @include open
 -- @include examine
 -- @include pages
--- @include holder
 -- @include inspect_job
 -- @include start_behind
 
@@ -20,8 +19,6 @@ local q, m = open('paused', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
-
-local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
 local function examine_unique(key, held)
   local mode, till, id, next = string.match(held, '^(%d)(%d+):([^\n]*)\n?(.*)$')
@@ -37,14 +34,14 @@ local function examine_unique(key, held)
     redis.call('HDEL', q.unique, key)
     if next and next ~= '' then start_behind(q, key, id, next) end -- nil: the value is malformed
   end
-  local body = id and body_of(id)
+  local body = id and body_of(q, id)
   if not body then
     found('unique-key-of-missing-job', id or key, 'the unique key ' .. key .. ' is held, and not by a job that is stored', free_key)
     return
   end
-  local s = inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
+  local s = look(q, id, body)
   if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'leases' and s.state ~= WAITING then
-    found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
+    found('unique-key-of-ended-job', id, 'it is among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
   end
 end
 
@@ -59,7 +56,7 @@ end
 local function examine_key(member)
   local key, id = string.match(member, '^(.-)%z(.*)$')
   if id == '' and (redis.call('HEXISTS', q.key_policies, key) == 1 or select(2, pending_of(q, key)) > 0) then return end
-  local body = id and body_of(id)
+  local body = id and body_of(q, id)
   if not body or parse_index((index_of(body)))[KEY] ~= key then
     local what = 'the index of keys leads to it, and it is gone or has another key'
     found('key-entry-without-job', id ~= '' and id or key or member, what, function()

@@ -24,16 +24,16 @@ q.paused = m.paused == '1'
 read_limits(q, m.flow)
 
 if part == 'token' then
-  local ready, turns = -tonumber(m.void or 0), {}
+  local ready, next_ones = -tonumber(m.void or 0), {}
   for p = 1, 4 do
     local first_key, second_key = unpack(redis.call('ZRANGE', q.rings[p], 0, 1))
     if first_key == '' then first_key = second_key end
     if is_guard(first_key) then first_key = '' end
     ready = ready + redis.call('LLEN', q.ready[p]) + (first_key ~= '' and 1 or 0)
-    turns[p] = (redis.call('LINDEX', q.ready[p], -1) or '') .. first_key
+    next_ones[p] = (redis.call('LINDEX', q.ready[p], -1) or '') .. first_key
   end
   if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 or limited(q) then return answer('') end
-  told[1] = table.concat(turns, '\n')
+  told[1] = table.concat(next_ones, '\n')
   if told[1] == args.before then
     found('wake-token-missing', '', int(ready) .. ' jobs can be claimed, and there is no wake token', function() wake(q) end)
   end

@@ -23,6 +23,7 @@
 -- @include event
 -- @include put_job
 -- @include payload
+-- @include options
 -- @include remove_keyed
 -- @include taken
 
@@ -63,10 +64,7 @@ local function key_taken(id, index)
   if not key or index[UNIQUE_MODE] then return nil end
   local holder = holder_of(redis.call('HGET', q.unique, key))
   if holder then return holder end
-  local ttl = (index[UNIQUE_TTL] or 0) / 2
-  local till = '0'
-  if ttl > 0 then till = int(up + ttl) end
-  redis.call('HSET', q.unique, key, '0' .. till .. ':' .. id)
+  redis.call('HSET', q.unique, key, '0' .. end_of((index[UNIQUE_TTL] or 0) / 2) .. ':' .. id)
 end
 
 -- edit replaces a payload, and raises the epoch of a dead job.
@@ -77,9 +75,10 @@ local function edit(id, state, epoch, payload)
   if not body then return UNREADABLE end
   redis.call('HSET', bucket_of, id, body)
   if #body > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', #body) end
-  if state ~= DEAD then redis.call('HINCRBY', q.record, 'bytes', #body - before) end
   if state == DEAD then
     redis.call('HSET', q.heads, id, int(epoch + 1) .. string.match(redis.call('HGET', q.heads, id), '^%d+(,.*)$'))
+  else
+    redis.call('HINCRBY', q.record, 'bytes', #body - before)
   end
   return state
 end
@@ -89,8 +88,6 @@ local function weigh(id, sign)
   local n = redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
   if n > 0 then redis.call('HINCRBY', q.record, 'bytes', sign * n) end
 end
-
-local function ended(state) return state == DEAD or state == COMPLETED or state == CANCELLED end
 
 local function apply(id, state, epoch, at_entry, index, what, rest, argument, due_at)
   local key = index[KEY]
@@ -104,7 +101,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
     return state
   elseif what == 'delete' or what == 'leave' then
     release_unique(q, index, id)
-    if not ended(state) then weigh(id, -1) end
+    if not final(state) then weigh(id, -1) end
     leave(id, state, at_entry, epoch, key)
     forget(q, index, id, what == 'leave' and epoch)
     remove(q, {id})
@@ -148,9 +145,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
     to, at = tonumber(from), tonumber(due)
     set = sets[to]
   else
-    local kind = string.sub(argument, 1, 1)
-    if kind == 'd' then at = up + tonumber(string.sub(argument, 2)) end
-    if kind == 'a' then at = tonumber(string.sub(argument, 2)) end
+    at = due_of(argument)
     if at and at > now then
       to = state == RETRY and RETRY or SCHEDULED
       set = sets[to]

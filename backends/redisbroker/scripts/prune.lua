@@ -12,7 +12,6 @@
 -- @include forget
 -- @include bury
 -- @include head
--- @include ready_entry
 -- @include sums
 
 local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept', 'paused', 'flow')
@@ -88,20 +87,19 @@ if excess > 0 then
   budget = budget - n
 end
 
+-- drop_dead removes as many of these dead jobs as can be read.
+local function drop_dead(ids)
+  n = fit(q, ids)
+  for i = 1, n do drop(q.dead, DEAD, ids[i]) end
+  budget = budget - n
+end
+
 local age = tonumber(m.keep_dead or 0)
 if age > 0 and budget > 0 then
-  local old = redis.call('ZRANGE', q.dead, '-inf', int(now - age), 'BYSCORE', 'LIMIT', 0, budget)
-  n = fit(q, old)
-  for i = 1, n do drop(q.dead, DEAD, old[i]) end
-  budget = budget - n
+  drop_dead(redis.call('ZRANGE', q.dead, '-inf', int(now - age), 'BYSCORE', 'LIMIT', 0, budget))
 end
 excess = over(redis.call('ZCARD', q.dead), tonumber(m.keep_dead_count or 0))
-if excess > 0 then
-  local old = redis.call('ZRANGE', q.dead, 0, excess - 1)
-  n = fit(q, old)
-  for i = 1, n do drop(q.dead, DEAD, old[i]) end
-  budget = budget - n
-end
+if excess > 0 then drop_dead(redis.call('ZRANGE', q.dead, 0, excess - 1)) end
 
 if #records > 0 then
   for i, body in ipairs(bodies(q, records)) do
@@ -180,6 +178,7 @@ local function reset_bytes()
   local waiting = tonumber(redis.call('HGET', q.record, 'bytes') or 0) + (tonumber(redis.call('GET', q.plain) or 0) or 0) % JOB
   if waiting == 0 or without_guard(q.scheduled) + without_guard(q.retry) > 0 or
     redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.held) > 0 or any_keyed(q) then return end
+  redis.call('HDEL', q.record, '') -- begin with a removal, so that a full store can be pruned, too
   add_plain()
   redis.call('HDEL', q.record, 'bytes')
 end

@@ -28,7 +28,7 @@ local worker, most = args.worker, tonumber(args.most_jobs)
 if redis.call('HEXISTS', q.workers, worker) == 0 or (lease_end(q, worker) or 0) <= now then return {GONE} end
 
 -- ran_out returns workers of the queue whose leases ran out, and whether there may be more. Renewals update only
--- the time of the group. The queue's time for a worker is never later than the group's; it is updated here.
+-- the time of the group. The queue's time for a worker is not later than the group's; it is updated here.
 local function ran_out()
   local ids = redis.call('ZRANGE', q.lease_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, LOOKS)
   local ends = #ids > 0 and redis.call('ZMSCORE', q.group_ends, unpack(ids))
@@ -41,6 +41,10 @@ local function ran_out()
     end
   end
   if #renewed > 0 then redis.call('ZADD', q.lease_ends, unpack(renewed)) end
+  -- If the clock was set back, the group may have an earlier time than the queue.
+  for _, id in ipairs(redis.call('ZRANGE', q.group_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, LOOKS)) do
+    if tonumber(redis.call('ZSCORE', q.lease_ends, id) or 0) > now then late[#late + 1] = id end
+  end
   return late, #late > ENDED or #ids == LOOKS
 end
 

@@ -11,8 +11,10 @@
 --        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held, 5 full by bytes, 6
 --        the key is full
 -- @include clock
+-- @include stamp
 -- @include open
 -- @include bodies
+-- @include options
 -- @include bury
 -- @include head
 -- @include ready_entry
@@ -26,18 +28,8 @@ q.paused = m.paused == '1'
 read_limits(q, m.flow)
 local bytes = tonumber(m.bytes or 0)
 local big, retain = tonumber(m.big or 0), tonumber(m.keep_completed or 0)
-local depth, room = tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
-
--- stamp writes a creation time in eight bytes.
-local function stamp(rest)
-  local bytes = {}
-  for i = 8, 1, -1 do
-    bytes[i] = rest % 256
-    rest = math.floor(rest / 256)
-  end
-  return string.char(unpack(bytes))
-end
+local depth = tonumber(m.max_depth or 0)
+local room = room_of(q, depth, m.void, m.keyed)
 
 -- remembered reports whether an ID is refused for a job of this epoch. A job that was moved to another store,
 -- which forget recorded, may come back with a higher epoch.
@@ -46,16 +38,6 @@ local function remembered(id, epoch)
   if not till or tonumber(string.match(till, '^%d+')) <= now then return false end
   local left = string.match(till, '^%d+%.0+(%d*)$')
   return not left or epoch <= tonumber(left ~= '' and left or 0)
-end
-
--- take returns the job that holds a unique key. If no job holds it, take returns the value that gives it to a
--- job, and until when the job holds it.
-local function take(key, id, mode, ttl)
-  local holder = holder_of(redis.call('HGET', q.unique, key))
-  if holder then return holder end
-  local till = '0'
-  if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
-  return nil, mode .. till .. ':' .. id, till
 end
 
 local next_before, earliest, pushed = next_due(q), nil, false
@@ -71,19 +53,15 @@ local function accept(id, body, options, past, rest)
   if room and room < 1 and (state == PENDING or state == SCHEDULED) then
     return 2, int(depth - room) .. '/' .. int(depth)
   end
-  local priority, when, at, mode, ttl, unique, key =
-    string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local priority, time, mode, ttl, unique, key = options_of(options)
   if state == PENDING or state == SCHEDULED then
     local why, how = too_much(q, bytes, key)
     if why then return why, how end
   end
-  local taken, till
-  if unique ~= '' then
-    local other
-    other, taken, till = take(unique, id, mode, ttl)
-    if other then return 3, other end
-  end
-  if state == DEAD or state == COMPLETED or state == CANCELLED then
+  local other = holder_of(unique ~= '' and redis.call('HGET', q.unique, unique))
+  if other then return 3, other end
+  local over = final(state)
+  if over then
     if ended == 0 then ended = up end
     if keep == 0 then keep = retain end
     if state ~= DEAD and ended + keep <= now then return nil end -- its retention is over
@@ -93,17 +71,16 @@ local function accept(id, body, options, past, rest)
 
   local stored = stamp(created == '0' and up or tonumber(created)) .. body
   redis.call('HSET', where, id, stored)
-  if taken then
-    redis.call('HSET', q.unique, unique, taken)
+  if unique ~= '' then
+    local till = end_of(ttl)
+    redis.call('HSET', q.unique, unique, mode .. till .. ':' .. id)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end
-  local over = state == DEAD or state == COMPLETED or state == CANCELLED
   if not over then
     bytes = bytes + #body + 8
     one_more(key)
   end
-  local time = now
-  if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
+  time = time or now
   if state == PENDING or state == SCHEDULED then
     state = time > now and SCHEDULED or PENDING
     if room then room = room - 1 end

@@ -10,7 +10,7 @@
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
 -- @include open
--- @include ready_entry
+-- @include push_ready
 -- @include worker
 -- @include finish
 -- @include read
@@ -41,8 +41,7 @@ end
 
 local reply, events = {0, now, cursor}, {}
 if #mine > 0 then
-  -- IDs rise with time, and the last one pushed is claimed first, so push the oldest job last.
-  table.sort(mine, function(a, b) return a[1] > b[1] end)
+  table.sort(mine, function(a, b) return a[1] < b[1] end) -- IDs rise with time, so the oldest job is claimed first
   local ids = {}
   for i, job in ipairs(mine) do ids[i] = job[1] end
   local known, asked, stored = redis.call('HMGET', q.heads, unpack(ids)), {}, {}
@@ -53,7 +52,7 @@ if #mine > 0 then
   end
   redis.call('HDEL', q.leases, unpack(ids))
   held = redis.call('HINCRBY', q.lease_counts, worker, -#ids)
-  local heads, gone, lists, keyed, bytes, dropped = {}, {}, {{}, {}, {}, {}}, {}, 0, 0
+  local heads, gone, front, keyed, bytes, dropped = {}, {}, {{}, {}, {}, {}}, {}, 0, 0
   for i, job in ipairs(mine) do
     local id, priority, epoch, index = unpack(job)
     local state, f = PENDING, parse_index(index)
@@ -67,9 +66,10 @@ if #mine > 0 then
       heads[#heads + 1] = moved_head(known[i], epoch, state, '0', 1)
       bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
       if f[KEY] then
-        table.insert(keyed, 1, {f[KEY], priority, int(epoch), id})
+        local n = #keyed
+        keyed[n + 1], keyed[n + 2], keyed[n + 3], keyed[n + 4] = f[KEY], priority, int(epoch), id
       else
-        local list = lists[tonumber(priority)]
+        local list = front[tonumber(priority)]
         list[#list + 1] = ready_entry(int(epoch), id)
       end
       reply[#reply + 1] = id
@@ -81,19 +81,10 @@ if #mine > 0 then
   if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
   if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
   if dropped > 0 then redis.call('HINCRBY', q.record, 'dropped', dropped) end
-  local line = {}
-  for _, job in ipairs(keyed) do
-    for _, v in ipairs(job) do line[#line + 1] = v end
-  end
   release_slots(q)
-  local woken = add_keyed(q, line, true)
+  local woken = add_keyed(q, keyed, true)
   woken = write_keys(q) or woken
-  for p = 1, 4 do
-    if #lists[p] > 0 then
-      redis.call('RPUSH', q.ready[p], unpack(lists[p]))
-      woken = true
-    end
-  end
+  woken = push_ready(q, {{}, {}, {}, {}}, front) or woken
   if woken then wake(q) end
   made_room(q, #ids)
   publish(m.watch, args.channel, events)

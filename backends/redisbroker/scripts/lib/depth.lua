@@ -1,10 +1,11 @@
 -- @include ended
 
--- depth_of counts pending, scheduled and waiting jobs.
-local function depth_of(q, void, keyed)
-  local n = without_guard(q.scheduled) + redis.call('HLEN', q.held) + tonumber(keyed or 0) - void
+-- room_of returns how many more pending, scheduled and waiting jobs a depth limit allows; nil for no limit.
+local function room_of(q, limit, void, keyed)
+  if limit == 0 then return nil end
+  local n = without_guard(q.scheduled) + redis.call('HLEN', q.held) + tonumber(keyed or 0) - tonumber(void or 0)
   for p = 1, 4 do n = n + redis.call('LLEN', q.ready[p]) end
-  return n
+  return limit - n
 end
 
 -- depth_of_key counts the pending, scheduled, waiting and retry jobs of a key.

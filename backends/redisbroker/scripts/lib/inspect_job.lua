@@ -1,7 +1,7 @@
 -- @include stamp
 -- @include locate
 -- @include seek
--- @include read
+-- @include bodies
 
 local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancelled'}
 local CALLED = {leases = 'the leases', ready = 'the ready jobs', scheduled = 'the scheduled jobs', retry = 'the retries',
@@ -24,6 +24,13 @@ local function inspect_job(q, id, body, head, lease)
   s.cancelled = redis.call('ZSCORE', q.cancelled, id)
   s.home = HOME[s.state] or lease and 'leases' or s.scheduled and 'scheduled' or s.retry and 'retry' or 'ready'
   return s
+end
+
+local function body_of(q, id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
+
+-- look calls inspect_job for a job of which only the body was read.
+local function look(q, id, body)
+  return inspect_job(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
 end
 
 local LOOK = 100000 -- how many entries of lists a call searches at most, since a search blocks the server

@@ -21,7 +21,7 @@ local function locate(q, id, index, head, lease)
   local epoch, state = '0', nil
   if head then epoch, state = string.match(head, '^(%d+),(%d+),') end
   state = tonumber(state or 0)
-  if state == COMPLETED or state == DEAD or state == CANCELLED then return state end
+  if final(state) then return state end
   local f = parse_index(index)
   local e = entry(priority_of(f), epoch or '0', id, f[KEY])
   local at = redis.call('ZSCORE', q.scheduled, e)

@@ -1,6 +1,6 @@
 -- @include finish
 -- @include due
--- @include ready_entry
+-- @include push_ready
 -- @include entry
 -- @include bury
 
@@ -52,25 +52,6 @@ local function make_head(o)
   if not final then
     o.cancelled = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. deliveries .. ',' .. cancelled .. ';'
   end
-end
-
--- push_ready adds ready entries to the lists, by priority: those in back behind all others, those in
--- front before them. It reports whether there were any.
-local function push_ready(back, front)
-  local pushed = false
-  for p = 1, 4 do
-    if #back[p] > 0 then
-      redis.call('LPUSH', q.ready[p], unpack(back[p]))
-      pushed = true
-    end
-    if #front[p] > 0 then
-      local reversed, n = {}, #front[p]
-      for i = 1, n do reversed[i] = front[p][n + 1 - i] end
-      redis.call('RPUSH', q.ready[p], unpack(reversed))
-      pushed = true
-    end
-  end
-  return pushed
 end
 
 -- settle_others moves the jobs that need more than to be removed to their new states.
@@ -147,6 +128,6 @@ local function settle_others()
     claimable = claimable or not due or earliest < due
     add_guarded(q.retry, dues)
   end
-  claimable = push_ready(back, front) or claimable
+  claimable = push_ready(q, back, front) or claimable
   if claimable then wake(q) end
 end

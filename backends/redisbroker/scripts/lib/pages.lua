@@ -1,5 +1,6 @@
 -- @include span
 -- @include entry
+-- @include holder
 -- @include key_range
 -- @include causes
 

@@ -4,9 +4,9 @@
 
 local PROMOTED = 1000 -- how many more due jobs a call moves than it leases, in all queues together
 
--- overdue returns the first due entries of a set, up to a number. timed does so with their times.
+-- overdue returns the first due entries of a set, up to a number. overdue_at does so with their times.
 local function overdue(key, most) return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most) end
-local function timed(key, most) return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES') end
+local function overdue_at(key, most) return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES') end
 
 -- merged merges two lists of entries with times. It returns the first entries by time, and how many are from
 -- each list.
@@ -51,7 +51,7 @@ end
 local function first_due(q, most)
   local z, y = due(q.scheduled), due(q.retry)
   local of_z, of_y = z and z <= now and most or 0, y and y <= now and math.min(most, (retries(q))) or 0
-  if of_z > 0 and of_y > 0 then return merged(timed(q.scheduled, of_z), timed(q.retry, of_y), most) end
+  if of_z > 0 and of_y > 0 then return merged(overdue_at(q.scheduled, of_z), overdue_at(q.retry, of_y), most) end
   if of_y > 0 then
     local all = overdue(q.retry, of_y)
     return all, 0, #all

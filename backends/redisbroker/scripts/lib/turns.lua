@@ -250,10 +250,10 @@ local function remove_taken(q, p, t)
       end
     end
   end
-  if n == 0 then return end
-  for at = 1, #over, HDEL_MOST do -- first, so that a full server lets the claim go on
+  for at = 1, #over, HDEL_MOST do -- first, and even if nothing was taken, so that a full server lets the claim go on
     redis.call('HDEL', q.key_pieces, unpack(over, at, math.min(at + HDEL_MOST - 1, #over)))
   end
+  if n == 0 then return end
   if #ended > 0 then
     redis.call('HDEL', q.key_spans, unpack(ended))
     unlist_keys(q, keys, p)

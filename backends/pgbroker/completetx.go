@@ -74,7 +74,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	}
 	t := s.turns[0]
 	if !t.served {
-		q, err := b.room(ctx, in, j.Queue)
+		q, err := b.room(ctx, in, t.queue)
 		if err == nil && q.layout > knownLayout {
 			err = newerLayout(q.layout)
 		}

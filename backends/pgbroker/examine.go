@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -51,6 +52,10 @@ type examiner struct {
 }
 
 func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos string, err error) {
+	after, number, err := readPlace(at)
+	if err != nil {
+		return "", err
+	}
 	switch at.Part {
 	case "server":
 		return "", e.server(ctx)
@@ -61,15 +66,15 @@ func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos strin
 	case "turns":
 		return "", e.turns(ctx)
 	case "marks":
-		return e.marks(ctx, at.Pos)
+		return e.marks(ctx, after)
 	case "verdicts":
-		return e.verdicts(ctx, at.Pos)
+		return e.verdicts(ctx, after, number)
 	case "counts":
 		return "", e.counts(ctx)
 	case "jobs":
-		return e.jobs(ctx, at.Pos)
+		return e.jobs(ctx, after, number)
 	}
-	return e.rows(ctx, at)
+	return e.rows(ctx, at.Part, after, number)
 }
 
 // noted is a finding of this step, and how to repair it.
@@ -112,13 +117,21 @@ func (e *examiner) run(steps ...step) func(context.Context) error {
 	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
 }
 
-// readPlace returns the name, and the number of its queue, after which a page begins.
-func readPlace(pos string) (name string, queue int64) {
-	number, name, ok := strings.Cut(pos, "/")
-	if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil {
-		return name, n
+// readPlace returns the name, and the number of its queue, after which a page begins; for verdicts, their number and their worker's.
+func readPlace(at broker.ExamineCursor) (name string, queue int64, err error) {
+	if at.Pos == "" {
+		return "", 0, nil
 	}
-	return "", 0
+	number, name, _ := strings.Cut(at.Pos, "/")
+	bits := 32
+	if at.Part == "verdicts" {
+		bits = 64
+	}
+	queue, err = strconv.ParseInt(number, 10, bits)
+	if err != nil || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		return "", 0, broker.Invalid("cursor", "%.64q is none that Examine gave; begin without one", at.Pos)
+	}
+	return name, queue, nil
 }
 
 func writePlace(name string, queue int64) string { return strconv.FormatInt(queue, 10) + "/" + name }

@@ -43,8 +43,7 @@ func (f *jobFacts) columns() []any {
 }
 
 // jobs examines a page of the jobs that are not final.
-func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
-	after, queue := readPlace(pos)
+func (e *examiner) jobs(ctx context.Context, after string, queue int64) (string, error) {
 	page, err := e.look(ctx, e.b, after, queue, nil)
 	if err != nil {
 		return "", err

@@ -2,13 +2,13 @@ package pgbroker
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // rows examines a page of a table whose rows are about jobs.
-func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, error) {
-	after, queue := readPlace(at.Pos)
+func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (string, error) {
 	var found []noted
 	last := ""
 	// read adds what is wrong with each row to found.
@@ -24,9 +24,9 @@ func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, e
 		})
 	}
 	var s step
-	switch at.Part {
+	switch part {
 	case "dead", "history":
-		s = e.b.step("examine_ended", read(e.ended), at.Part == "dead", after, queue, e.req.Limit)
+		s = e.b.step("examine_ended", read(e.ended), part == "dead", after, queue, e.req.Limit)
 	case "unique keys":
 		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
 	case "remembered":
@@ -149,8 +149,7 @@ func (e *examiner) turns(ctx context.Context) error {
 }
 
 // marks examines a page of marks.
-func (e *examiner) marks(ctx context.Context, pos string) (string, error) {
-	after, _ := readPlace(pos)
+func (e *examiner) marks(ctx context.Context, after string) (string, error) {
 	var found []noted
 	last := ""
 	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
@@ -177,12 +176,8 @@ func (e *examiner) marks(ctx context.Context, pos string) (string, error) {
 }
 
 // verdicts examines a page of the verdicts of settles.
-func (e *examiner) verdicts(ctx context.Context, pos string) (string, error) {
-	after, worker := readPlace(pos)
-	var number int64
-	for _, digit := range after {
-		number = number*10 + int64(digit-'0')
-	}
+func (e *examiner) verdicts(ctx context.Context, after string, worker int64) (string, error) {
+	number, _ := strconv.ParseInt(after, 10, 64) // 0 at the beginning
 	var lastWorker, lastNumber *int64
 	var gone []int64
 	err := e.b.call(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),

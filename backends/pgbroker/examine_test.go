@@ -357,7 +357,7 @@ func TestExamine_AKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	req := broker.ExamineRequest{Limit: 100}
 	e := &examiner{b: b, req: &req}
 	e.Now = before // what the clock said when the step began
-	if _, err := e.jobs(t.Context(), ""); err != nil {
+	if _, err := e.jobs(t.Context(), "", 0); err != nil {
 		t.Fatal(err)
 	}
 	if len(e.Findings) != 0 || e.Records != 1 {

@@ -58,6 +58,9 @@ func newSettling(b *Broker, req *broker.SettleRequest) *settling {
 		t := byQueue[queue]
 		if t == nil {
 			t = &settleTurn{queue: queue}
+			if broker.CheckQueue(queue) != nil { // the server may not even take such a name
+				t.queue = ""
+			}
 			byQueue[queue] = t
 			s.turns = append(s.turns, t)
 		}
@@ -105,6 +108,9 @@ func (s *settling) turn(t *settleTurn) step {
 	for at, i := range t.items {
 		item := &s.req.Items[i]
 		ref := item.Job.Ref()
+		if broker.CheckName("id", ref.ID) != nil { // the server may not even take such an ID
+			ref.ID, ref.Epoch = "", noEpoch
+		}
 		o := item.Outcome
 		switch before, ok := seen[ref]; {
 		case !ok:

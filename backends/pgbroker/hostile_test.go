@@ -52,7 +52,8 @@ func TestExamine_AnyCursorIsAnsweredOrRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, part := range []string{"jobs", "dead", "history", "unique keys", "remembered", "workers", "marks", "verdicts"} {
-		for _, pos := range []string{"3000000000/a", "1/a\x00", "1/\xff", "-3000000000/a", "x", "1/99999999999999999999", strings.Repeat("9", 30) + "/1"} {
+		for _, pos := range []string{"3000000000/a", "1/a\x00", "1/\xff", "-3000000000/a", "x", "1/99999999999999999999",
+			strings.Repeat("9", 30) + "/1"} {
 			_, err := f.Examine(t.Context(), broker.ExamineRequest{Cursor: part + "\n\n" + pos})
 			if err != nil && !errors.Is(err, broker.ErrInvalid) {
 				t.Errorf("part %q from %q: %v", part, pos, err)

@@ -246,9 +246,9 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		mine := false
-		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), "+
+		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), set_config('statement_timeout', '0', true), "+
 			"set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%d)",
-			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, &mine)
+			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, nil, &mine)
 		if err == nil && !mine {
 			err = errMigrating
 		}

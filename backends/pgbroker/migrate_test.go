@@ -124,6 +124,19 @@ func TestMigrate_KeepsNobodyWaiting(t *testing.T) {
 	f.value("select count(note) from jobs.job")
 }
 
+// A migration of a large table may take longer than the role's statements may.
+func TestMigrate_IsNotEndedByTheRolesStatementTimeout(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	config := f.db.Config()
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "1h"
+	hasty, err := pgxpool.NewWithConfig(t.Context(), config)
+	f.check(err)
+	t.Cleanup(hasty.Close)
+	f.check(f.newer(t.Context(), hasty, "-- compatible-from: 1\ndo $$ begin if current_setting('statement_timeout') <> '0' then "+
+		"raise 'the migration must end within %', current_setting('statement_timeout'); end if; end $$;"))
+}
+
 const madeUpIndex = "-- compatible-from: 1\n-- concurrently: job_made_up\ncreate index concurrently job_made_up on jobs.job (created_at);\n"
 
 // valid reports whether an index exists and is valid.

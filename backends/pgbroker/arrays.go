@@ -8,95 +8,63 @@ func lean(arg any) any {
 	switch a := arg.(type) {
 	case []string:
 		if a != nil {
-			return &textArray{all: a}
+			return textArray(a)
 		}
 	case [][]byte:
 		if a != nil {
-			return &bytesArray{all: a}
+			return bytesArray(a)
 		}
 	case []int64:
 		if a != nil {
-			return &int64Array{all: a}
+			return int64Array(a)
 		}
 	}
 	return arg
 }
 
-// textArray returns each element in the same variable. This is safe because the driver encodes
-// one element before it asks for the next.
-type textArray struct {
-	all []string
-	at  textElement
-}
+// Method Index of an array returns a pointer to the element, which needs no allocation. TextValue
+// is for connections that send arguments as text.
+type (
+	textArray  []string
+	bytesArray [][]byte
+	int64Array []int64
 
-type textElement struct{ s string }
+	textElement  string
+	bytesElement []byte
+	int64Element int64
+)
+
+func (a textArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a textArray) Index(i int) any                     { return (*textElement)(&a[i]) }
+func (a textArray) IndexType() any                      { return new(textElement) }
+func (a textArray) TextValue() (pgtype.Text, error)     { return asText([]string(a)) }
+
+func (a bytesArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a bytesArray) Index(i int) any                     { return (*bytesElement)(&a[i]) }
+func (a bytesArray) IndexType() any                      { return new(bytesElement) }
+func (a bytesArray) TextValue() (pgtype.Text, error)     { return asText([][]byte(a)) }
+
+func (a int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a int64Array) Index(i int) any                     { return (*int64Element)(&a[i]) }
+func (a int64Array) IndexType() any                      { return new(int64Element) }
+func (a int64Array) TextValue() (pgtype.Text, error)     { return asText([]int64(a)) }
 
 func (e *textElement) TextValue() (pgtype.Text, error) {
-	return pgtype.Text{String: e.s, Valid: true}, nil
+	return pgtype.Text{String: string(*e), Valid: true}, nil
 }
-
-func (a *textArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a.all)) }
-
-func (a *textArray) Index(i int) any {
-	a.at.s = a.all[i]
-	return &a.at
-}
-
-func (a *textArray) IndexType() any { return &a.at }
-
-// TextValue is for connections that send arguments as text.
-func (a *textArray) TextValue() (pgtype.Text, error) { return asText(pgtype.TextArrayOID, a.all) }
-
-// bytesArray is textArray for bytes.
-type bytesArray struct {
-	all [][]byte
-	at  bytesElement
-}
-
-type bytesElement struct{ b []byte }
-
-func (e *bytesElement) BytesValue() ([]byte, error) { return e.b, nil }
-
-func (a *bytesArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a.all)) }
-
-func (a *bytesArray) Index(i int) any {
-	a.at.b = a.all[i]
-	return &a.at
-}
-
-func (a *bytesArray) IndexType() any { return &a.at }
-
-func (a *bytesArray) TextValue() (pgtype.Text, error) { return asText(pgtype.ByteaArrayOID, a.all) }
-
-// int64Array is textArray for int64.
-type int64Array struct {
-	all []int64
-	at  int64Element
-}
-
-type int64Element struct{ n int64 }
-
+func (e *bytesElement) BytesValue() ([]byte, error) { return *e, nil }
 func (e *int64Element) Int64Value() (pgtype.Int8, error) {
-	return pgtype.Int8{Int64: e.n, Valid: true}, nil
+	return pgtype.Int8{Int64: int64(*e), Valid: true}, nil
 }
-
-func (a *int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a.all)) }
-
-func (a *int64Array) Index(i int) any {
-	a.at.n = a.all[i]
-	return &a.at
-}
-
-func (a *int64Array) IndexType() any { return &a.at }
-
-func (a *int64Array) TextValue() (pgtype.Text, error) { return asText(pgtype.Int8ArrayOID, a.all) }
 
 func dimensions(n int) []pgtype.ArrayDimension {
 	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}}
 }
 
 // asText returns an array in PostgreSQL's text form.
-func asText(oid uint32, array any) (pgtype.Text, error) {
-	text, err := pgtype.NewMap().Encode(oid, pgtype.TextFormatCode, array, nil)
+func asText(array any) (pgtype.Text, error) {
+	types := pgtype.NewMap()
+	t, _ := types.TypeForValue(array)
+	text, err := types.Encode(t.OID, pgtype.TextFormatCode, array, nil)
 	return pgtype.Text{String: string(text), Valid: text != nil}, err
 }

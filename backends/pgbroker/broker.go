@@ -125,7 +125,7 @@ func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 // Ping asks the server for its time.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	var us int64
-	err = b.call(ctx, b.step("clock", one(&us), nil))
+	err = b.run(ctx, b.step("clock", one(&us), nil))
 	if err == nil {
 		now = time.UnixMicro(us).UTC()
 	}
@@ -152,6 +152,16 @@ func (b *Broker) Close() error {
 	return nil
 }
 
+// Reconnect closes the connections of the pool that was passed to New, and the broker's own
+// ones. Connections in use are closed when they are returned. It is needed because a server
+// that was demoted, or a proxy in front of it, may keep connections open that cannot write.
+func (b *Broker) Reconnect() {
+	b.pool.Reset()
+	if own := b.pulse.pool(); own != nil {
+		own.Reset()
+	}
+}
+
 // usable refuses calls on a closed broker, and calls whose context has ended.
 func (b *Broker) usable(ctx context.Context) error {
 	select {
@@ -163,12 +173,4 @@ func (b *Broker) usable(ctx context.Context) error {
 		return notSent(ctx.Err())
 	}
 	return nil
-}
-
-// firstOf returns the first error that is not nil.
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }

@@ -18,7 +18,7 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		q := queueState{looks: c.state[queues[i]].looks}
 		switch {
 		case layout != nil && *layout > knownLayout:
-			q.err = newerLayout(*layout)
+			q.err = checkLayout(*layout)
 		case layout == nil || !alive:
 			q.err = broker.ErrWorkerGone
 		}

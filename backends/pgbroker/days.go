@@ -56,7 +56,7 @@ func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 	var today, keep int
 	var listed, there []int32
-	if err := b.call(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
+	if err := b.run(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
 		return err
 	}
 	// Make partitions before dropping others, since readers of records do not block that.
@@ -67,7 +67,7 @@ func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
 			}
 		}
 		if !slices.Contains(listed, int32(day)) {
-			if err := b.call(ctx, b.step("day_list", nil, day)); err != nil {
+			if err := b.run(ctx, b.step("day_list", nil, day)); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // Enqueue stores the jobs of each queue in one round trip, or in several if one job depends
 // on whether another one is stored. Each round trip is a transaction of its own. §18.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return b.enqueue(ctx, &ownPort{b}, req)
+	return b.enqueue(ctx, &ownPort{b, b}, req)
 }
 
 // port is where an enqueue happens: in transactions of its own, or in a transaction of the
@@ -31,9 +32,10 @@ type port interface {
 }
 
 // ownPort stores every flush in a transaction of its own.
-type ownPort struct{ b *Broker }
-
-func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
+type ownPort struct {
+	b *Broker
+	session
+}
 
 func (p *ownPort) byIndex(ctx context.Context, s step) error {
 	return p.run(ctx, p.b.byIndex(false), s)
@@ -69,7 +71,7 @@ type refused struct {
 }
 
 func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	receipts := make([]broker.Receipt, len(req.Jobs))
@@ -87,7 +89,7 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 			byQueue[job.Queue] = f
 			order = append(order, job.Queue)
 		}
-		f.jobs, f.receipts = append(f.jobs, job), append(f.receipts, &receipts[i])
+		f.add(job, &receipts[i])
 	}
 	for _, queue := range order {
 		r := b.enqueueAll(ctx, to, byQueue[queue])
@@ -133,7 +135,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 		case err == nil && !run.served:
 			err = b.serve(ctx, to, run)
 			if err == nil {
-				rest.jobs, rest.receipts = append(run.jobs, rest.jobs...), append(run.receipts, rest.receipts...)
+				rest.again(run)
 				continue
 			}
 		case err == nil:
@@ -169,7 +171,7 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	case q.layout == 0:
 		return to.beside(ctx, b.step("register_queue", nil, []string{f.queue}))
 	case q.layout > knownLayout:
-		return newerLayout(q.layout)
+		return checkLayout(q.layout)
 	case q.bounded:
 		b.limited.Store(f.queue, struct{}{})
 	}

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -24,14 +25,14 @@ var (
 // or not at all. A repair is one transaction: it locks the rows, reads them again, and changes
 // what is still wrong. §23.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
-	err := firstOf(b.usable(ctx), req.Check())
+	err := cmp.Or(b.usable(ctx), req.Check())
 	at, refused := examinePlan.Read(&req)
-	if err = firstOf(err, refused); err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return broker.Examined{}, broker.About(err, "examine", req.Queue, "")
 	}
 	e := &examiner{b: b, req: &req, now: clockOf(req.Now), Examined: broker.Examined{Queue: at.Queue, Part: at.Part}}
 	var now int64
-	err = b.call(ctx, b.step("clock", one(&now), e.now.micros))
+	err = b.run(ctx, b.step("clock", one(&now), e.now.micros))
 	e.Now = broker.FromMicros(now)
 	pos := ""
 	if err == nil {
@@ -91,9 +92,11 @@ func (e *examiner) note(ctx context.Context, found ...noted) error {
 			continue
 		}
 		var err error
-		if e.req.Fix && n.repair == nil {
-			n.Left = "it cannot be repaired from here"
-		} else if e.req.Fix {
+		if !e.req.Fix {
+			n.Left = ""
+		} else if n.repair == nil {
+			n.Left = cmp.Or(n.Left, "it cannot be repaired from here")
+		} else {
 			if err = n.repair(ctx); err == nil {
 				n.Fixed = true
 			} else {
@@ -114,7 +117,7 @@ func told(code, queue, id, what string, args ...any) broker.Finding {
 
 // run returns a repair that runs the steps.
 func (e *examiner) run(steps ...step) func(context.Context) error {
-	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
+	return func(ctx context.Context) error { return e.b.run(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
 }
 
 // readPlace returns the name, and the number of its queue, after which a page begins; for verdicts, their number and their worker's.
@@ -190,7 +193,7 @@ func (e *examiner) counts(ctx context.Context) error {
 			differ = append(differ, d)
 			return err
 		}), queue, e.b.deltas.look().floor)}
-	err := e.b.call(ctx, look...)
+	err := e.b.run(ctx, look...)
 	if err == nil && e.req.Fix {
 		for range recounts {
 			found, differ = nil, nil

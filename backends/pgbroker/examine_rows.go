@@ -41,7 +41,7 @@ func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (s
 			})
 		}), after, queue, e.req.Limit)
 	}
-	if err := e.b.call(ctx, e.b.byIndex(true), s); err != nil {
+	if err := e.b.run(ctx, e.b.byIndex(true), s); err != nil {
 		return "", err
 	}
 	if e.Records < e.req.Limit {
@@ -138,7 +138,7 @@ func (e *examiner) kept(r rows, what string, repair func(id string, o owner) ste
 // turns checks that new jobs get higher seqs than all pending jobs have.
 func (e *examiner) turns(ctx context.Context) error {
 	var highest, last int64
-	if err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
+	if err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
 		return err
 	}
 	if highest <= last {
@@ -152,7 +152,7 @@ func (e *examiner) turns(ctx context.Context) error {
 func (e *examiner) marks(ctx context.Context, after string) (string, error) {
 	var found []noted
 	last := ""
-	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
+	err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
 		var name string
 		var fence, given int64
 		if err := r.Scan(&name, &fence, &given); err != nil {
@@ -180,7 +180,7 @@ func (e *examiner) verdicts(ctx context.Context, after string, worker int64) (st
 	number, _ := strconv.ParseInt(after, 10, 64) // 0 at the beginning
 	var lastWorker, lastNumber *int64
 	var gone []int64
-	err := e.b.call(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
+	err := e.b.run(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
 		worker, number, e.req.Limit))
 	for _, w := range gone {
 		if err == nil {

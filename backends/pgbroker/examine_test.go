@@ -300,7 +300,7 @@ func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	var clock int64
 	var unsafe, held []string
 	var vacuums, replica bool
-	if err := b.call(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), 0)); err != nil {
+	if err := b.run(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(held, func(h string) bool { return strings.HasPrefix(h, "process "+itoa(pid)+" of ") }) {

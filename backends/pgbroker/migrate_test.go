@@ -56,8 +56,9 @@ func (f *inside) newer(ctx context.Context, pool *pgxpool.Pool, texts ...string)
 	f.t.Helper()
 	m := migrating{pool: pool, schema: f.schema, all: loadMigrations(f.schema)}
 	for _, text := range texts {
-		next, err := parseMigration(fmt.Sprintf("%04d_made_up.sql", len(m.all)+1), text, f.schema)
+		next, err := parseMigration(fmt.Sprintf("%04d_made_up.sql", len(m.all)+1), text)
 		f.check(err)
+		next.sql = inSchema(next.sql, f.schema)
 		m.all = append(m.all, next)
 	}
 	return m.run(ctx)
@@ -208,12 +209,12 @@ func TestMigrate_FilesThatAreRefused(t *testing.T) {
 		"a table, and an index of another table": "-- compatible-from: 1\ncreate table jobs.x (a int);\n" +
 			"create index job_x on jobs.job (created_at);",
 	} {
-		if _, err := parseMigration("0002_made_up.sql", text, DefaultSchema); err == nil {
+		if _, err := parseMigration("0002_made_up.sql", text); err == nil {
 			t.Errorf("a migration with %s was accepted", name)
 		}
 	}
-	if _, err := parseMigration("0002_made_up.sql", "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index x_a on jobs.x (a);",
-		DefaultSchema); err != nil {
+	const own = "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index x_a on jobs.x (a);"
+	if _, err := parseMigration("0002_made_up.sql", own); err != nil {
 		t.Errorf("a migration with a table of its own and an index of that was refused: %v", err)
 	}
 }

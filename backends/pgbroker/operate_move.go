@@ -18,9 +18,8 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	}
 	var moved []string
 	var states []int16
-	var ignored any
 	wake := o.b.waker.message(false, len(ids))
-	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, &ignored),
+	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, nil),
 		o.now.micros, o.queue, ids, runAt, delay, wake.self, wake.payload(o.queue)))
 	went(chosen, moved, states)
 	return err
@@ -47,9 +46,8 @@ func (o *operating) move(ctx context.Context, s session, chosen []*broker.Operat
 	}
 	var back []string
 	var states []int16
-	var ignored any
 	wake := o.b.waker.message(false, len(ids))
-	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, &ignored), o.queue, ids, wake.self, wake.payload(o.queue)))
+	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, nil), o.queue, ids, wake.self, wake.payload(o.queue)))
 	went(chosen, back, states)
 	return err
 }

@@ -52,9 +52,8 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 			o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
 	}
 	var sent []string
-	var ignored any
 	steps = append(steps,
-		o.b.step("operate_redrive", one(&sent, &ignored), o.queue, d.ids, d.tails, d.keys, token, wake.self, wake.payload(o.queue)),
+		o.b.step("operate_redrive", one(&sent, nil), o.queue, d.ids, d.tails, d.keys, token, wake.self, wake.payload(o.queue)),
 		o.b.step("unique_holders", each(func(r rows) error {
 			var key, holder string
 			err := r.Scan(&key, &holder)

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,10 @@ import (
 // worker follow. To register, to describe, or to renew other queues than before, it writes a row for
 // each queue. After the commit it may count the worker's leases, which then are already extended,
 // however long the count takes. If the count fails, Held is empty. §6, §7, §8.
-func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
-		return broker.Renewed{}, broker.About(err, "renew", "", "")
+func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (got broker.Renewed, err error) {
+	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
+		got, err = b.renew(ctx, &req)
 	}
-	got, err := b.renew(ctx, &req)
 	return got, broker.About(err, "renew", "", "")
 }
 
@@ -155,19 +155,16 @@ func (r *renewal) count(ctx context.Context) error {
 			if err := rs.Scan(&queue, &layout, &held); err != nil {
 				return err
 			}
-			if layout > knownLayout {
-				return newerLayout(layout)
-			}
 			r.got.Held[queue] = held
-			return nil
+			return checkLayout(layout)
 		})(rs)
 	}, r.req.Worker, r.queues))
 	if err != nil {
 		r.got.Held = nil
-		if errors.Is(err, broker.ErrNewerForm) {
-			return err
+		if !errors.Is(err, broker.ErrNewerForm) {
+			err = nil
 		}
-		return nil
+		return err
 	}
 	for _, q := range r.queues {
 		if _, known := r.got.Held[q]; !known {

@@ -44,7 +44,6 @@ func (f *flush) storeRestored() step {
 	n := len(f.jobs)
 	var (
 		states                                 = make([]int16, n)
-		given                                  = make([]bool, n)
 		take                                   = make([]string, n)
 		epochs                                 = make([]int64, n)
 		created                                = make([]int64, n)
@@ -54,7 +53,7 @@ func (f *flush) storeRestored() step {
 	for i, j := range f.jobs {
 		past := j.Restore
 		head := past.NewHead(time.Time{})
-		states[i], given[i], epochs[i], created[i] = int16(past.State), j.Body.GivenID, past.Head.Epoch, broker.Micros(past.CreatedAt)
+		states[i], epochs[i], created[i] = int16(past.State), past.Head.Epoch, broker.Micros(past.CreatedAt)
 		if j.TakesKey() {
 			take[i] = j.Body.Unique.Key
 		}
@@ -64,8 +63,8 @@ func (f *flush) storeRestored() step {
 	}
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
-		f.now.micros, f.queue, f.pastLimit, f.column(jobID), states, f.lanes(), f.bodies(), f.numbers(runAt), f.numbers(f.delay),
-		f.numbers(retain), given, f.column(key), f.column(uniqueKey), take, f.token,
+		f.now.micros, f.queue, f.pastLimit, column(f, jobID), states, f.lanes(), f.bodies(), column(f, runAt), column(f, f.delay),
+		column(f, retain), column(f, given), column(f, key), column(f, uniqueKey), take, f.token,
 		epochs, created, deliveries, failures, crashes, snoozes, tails)
 }
 
@@ -82,7 +81,7 @@ func (f *flush) lookRestored(stored []string) step {
 			_, f.held[id] = heldOf(*held)
 		}
 		return err
-	}), f.now.micros, f.queue, f.column(jobID), f.epochs(), stored)
+	}), f.now.micros, f.queue, column(f, jobID), f.epochs(), stored)
 }
 
 // epochs returns the epochs that restored jobs had in the other store.
@@ -137,8 +136,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 		f.stored = []string{} // no job; nil would mean all
 	}
 	self, payload := wake.args(f.queue)
-	var ignored any
-	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
+	return f.b.step("restore_end", one(nil), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
 }
 
 // acceptRestored fills in the receipt of a restored job.

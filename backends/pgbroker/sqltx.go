@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"database/sql"
+	"reflect"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -60,31 +61,18 @@ func (s sqlSession) runStep(ctx context.Context, st step) error {
 
 // text returns an array in PostgreSQL's text form, and other arguments as they are.
 func (s sqlSession) text(arg any) (any, error) {
-	var oid uint32
-	switch arg.(type) {
-	case []string:
-		oid = pgtype.TextArrayOID
-	case []int16:
-		oid = pgtype.Int2ArrayOID
-	case []int32:
-		oid = pgtype.Int4ArrayOID
-	case []int64:
-		oid = pgtype.Int8ArrayOID
-	case []bool:
-		oid = pgtype.BoolArrayOID
-	case [][]byte:
-		oid = pgtype.ByteaArrayOID
-	default:
+	if _, bytes := arg.([]byte); bytes || reflect.ValueOf(arg).Kind() != reflect.Slice {
 		return arg, nil
 	}
-	text, err := s.types.Encode(oid, pgtype.TextFormatCode, arg, nil)
+	array, _ := s.types.TypeForValue(arg)
+	text, err := s.types.Encode(array.OID, pgtype.TextFormatCode, arg, nil)
 	if err != nil || text == nil {
 		return nil, err
 	}
 	return string(text), nil
 }
 
-// sqlRows reads arrays, which database/sql does not know.
+// sqlRows reads arrays, and columns into nil, which database/sql does not know.
 type sqlRows struct {
 	*sql.Rows
 	types *pgtype.Map
@@ -94,6 +82,8 @@ func (r sqlRows) Scan(dest ...any) error {
 	scanned := make([]any, len(dest))
 	for i, d := range dest {
 		switch d.(type) {
+		case nil:
+			d = new(any)
 		case *[]string, *[]int32:
 			d = r.types.SQLScanner(d)
 		}

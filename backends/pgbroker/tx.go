@@ -133,7 +133,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 		}
 		stored := f.stored
 		if stored == nil {
-			stored = f.column(jobID)
+			stored = column(f, jobID)
 		}
 		return []step{f.seal(stored, wake)}, nil
 	})

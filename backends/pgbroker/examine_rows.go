@@ -7,12 +7,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// rowCheck reads a row, and returns what is wrong with it.
+type rowCheck func(r rows) (id string, o owner, wrong []noted, err error)
+
 // rows examines a page of a table whose rows are about jobs.
 func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (string, error) {
 	var found []noted
 	last := ""
 	// read adds what is wrong with each row to found.
-	read := func(scan func(r rows) (id string, o owner, wrong []noted, err error)) func(rows) error {
+	read := func(scan rowCheck) func(rows) error {
 		return each(func(r rows) error {
 			id, o, wrong, err := scan(r)
 			e.Records++
@@ -30,16 +33,13 @@ func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (s
 	case "unique keys":
 		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
 	case "remembered":
-		s = e.b.step("examine_remembered", read(func(r rows) (string, owner, []noted, error) {
-			return e.kept(r, "an ID is remembered", func(id string, o owner) step { return e.b.step("examine_forget", nil, id, o.number) })
-		}), after, queue, e.req.Limit)
+		s = e.b.step("examine_remembered", read(e.kept("an ID is remembered", func(id string, o owner) step {
+			return e.b.step("examine_forget", nil, id, o.number)
+		})), after, queue, e.req.Limit)
 	case "workers":
-		s = e.b.step("examine_workers", read(func(r rows) (string, owner, []noted, error) {
-			return e.kept(r, "a worker is known", func(id string, o owner) step {
-				return e.b.step("examine_end", nil, e.now.micros, id,
-					o.number)
-			})
-		}), after, queue, e.req.Limit)
+		s = e.b.step("examine_workers", read(e.kept("a worker is known", func(id string, o owner) step {
+			return e.b.step("examine_end", nil, e.now.micros, id, o.number)
+		})), after, queue, e.req.Limit)
 	}
 	if err := e.b.run(ctx, e.b.byIndex(true), s); err != nil {
 		return "", err
@@ -119,20 +119,20 @@ func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err er
 	return key, o, wrong, nil
 }
 
-// kept reads a row of examine_remembered.sql or examine_workers.sql.
-func (e *examiner) kept(r rows, what string, repair func(id string, o owner) step) (id string, o owner, wrong []noted, err error) {
-	drained := false
-	if err = r.Scan(&id, &o.number, &o.name, &o.layout, &drained); err != nil {
-		return id, o, nil, err
+// kept reads rows of examine_remembered.sql or examine_workers.sql.
+func (e *examiner) kept(what string, repair func(id string, o owner) step) rowCheck {
+	return func(r rows) (id string, o owner, wrong []noted, err error) {
+		drained := false
+		err = r.Scan(&id, &o.number, &o.name, &o.layout, &drained)
+		switch mend := e.run(repair(id, o)); {
+		case err != nil:
+		case o.name == nil:
+			wrong = []noted{{told("row-without-queue", "", id, "%s in queue number %d, which does not exist", what, o.number), mend}}
+		case drained:
+			wrong = []noted{{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"), mend}}
+		}
+		return id, o, wrong, err
 	}
-	switch mend := e.run(repair(id, o)); {
-	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which does not exist", what, o.number), mend})
-	case drained:
-		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"),
-			mend})
-	}
-	return id, o, wrong, nil
 }
 
 // turns checks that new jobs get higher seqs than all pending jobs have.

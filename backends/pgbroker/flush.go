@@ -106,11 +106,7 @@ func (f *flush) bodies() [][]byte {
 }
 
 func (f *flush) lanes() []int16 {
-	all := make([]int16, len(f.jobs))
-	for i, j := range f.jobs {
-		all[i] = backLane(j.Body.Priority)
-	}
-	return all
+	return values(f, func(j *broker.NewJob) int16 { return backLane(j.Body.Priority) })
 }
 
 // plain reports whether all jobs are due at once and leave no record, and whether none can
@@ -240,18 +236,22 @@ func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
 	}
 }
 
-// column returns one field of each job, or nil if it is empty in all of them.
-func column[T comparable](f *flush, field func(*broker.NewJob) T) (c []T) {
-	var empty T
+// values returns one field of each job.
+func values[T any](f *flush, field func(*broker.NewJob) T) []T {
+	all := make([]T, len(f.jobs))
 	for i, j := range f.jobs {
-		if v := field(j); v != empty {
-			if c == nil {
-				c = make([]T, len(f.jobs))
-			}
-			c[i] = v
-		}
+		all[i] = field(j)
 	}
-	return c
+	return all
+}
+
+// column is values, or nil if the field is empty in all jobs.
+func column[T comparable](f *flush, field func(*broker.NewJob) T) []T {
+	var empty T
+	if !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return field(j) != empty }) {
+		return nil
+	}
+	return values(f, field)
 }
 
 func given(j *broker.NewJob) bool       { return j.Body.GivenID }

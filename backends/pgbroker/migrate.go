@@ -39,7 +39,6 @@ type migration struct {
 var (
 	compatibleFrom = regexp.MustCompile(`(?m)^-- compatible-from: (\d+)$`)
 	concurrently   = regexp.MustCompile(`(?m)^-- concurrently: (\w+)$`)
-	plainIndex     = regexp.MustCompile(`(?m)^create (?:unique )?index (\w+) +on jobs\.(\w+)`)
 )
 
 // loadMigrations returns the migrations of a schema.
@@ -89,13 +88,6 @@ func parseMigration(file, text string) (migration, error) {
 	}
 	if builds := concurrently.FindStringSubmatch(text); builds != nil {
 		m.builds = builds[1]
-		return m, nil
-	}
-	for _, index := range plainIndex.FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(text, "create table jobs."+index[2]+" ") {
-			return m, fmt.Errorf("it builds %s in a transaction, which blocks the writers of %s; give the index a migration of its own, "+
-				"with a line \"-- concurrently: %[1]s\"", index[1], index[2])
-		}
 	}
 	return m, nil
 }

@@ -78,9 +78,7 @@ type Broker struct {
 	closed  chan struct{}
 }
 
-var (
-	_ broker.Broker = (*Broker)(nil)
-)
+var _ broker.Broker = (*Broker)(nil)
 
 // New returns a broker on a schema that Migrate made. The broker uses pool until Close,
 // which leaves the pool open. New fails if the server cannot be reached, if the schema is

@@ -253,8 +253,10 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		c.noteDue(direct)
 	}
-	if c.cut || direct && c.more {
-		c.unlocked(queues)
+	if c.cut || direct && c.more { // meanwhile other claims may have skipped the jobs that this one locked and then left out
+		for _, q := range queues {
+			c.b.wakeOthers(q)
+		}
 	}
 	c.finish()
 	switch {
@@ -286,17 +288,6 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 		return read(r)
 	}, append(args, c.turns)...)
 }
-
-// unlocked wakes waiting claims. This claim had locked jobs and then left them out because of
-// its byte limit; meanwhile another claim may have skipped them.
-func (c *claiming) unlocked(queues []string) {
-	for _, q := range queues {
-		c.b.wakeOthers(q)
-	}
-}
-
-// read reads the rows of reclaim.sql.
-func (c *claiming) read(r rows) error { return c.scan(r) }
 
 // scan reads rows of jobs, which may have more columns at the end.
 func (c *claiming) scan(r rows, more ...any) error { return c.scanEach(r, func() {}, more...) }

@@ -64,12 +64,6 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	return err
 }
 
-// refused has the jobs about which a request could not decide, and the reason.
-type refused struct {
-	receipts []*broker.Receipt
-	err      error
-}
-
 func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -92,12 +86,12 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 		f.add(job, &receipts[i])
 	}
 	for _, queue := range order {
-		r := b.enqueueAll(ctx, to, byQueue[queue])
-		if r.err != nil && len(r.receipts) == len(receipts) {
-			return nil, broker.About(r.err, "enqueue", "", "")
+		undecided, err := b.enqueueAll(ctx, to, byQueue[queue])
+		if err != nil && len(undecided) == len(receipts) {
+			return nil, broker.About(err, "enqueue", "", "")
 		}
-		for _, receipt := range r.receipts {
-			receipt.Err = broker.About(r.err, "enqueue", queue, receipt.ID)
+		for _, receipt := range undecided {
+			receipt.Err = broker.About(err, "enqueue", queue, receipt.ID)
 		}
 	}
 	return receipts, nil
@@ -105,12 +99,12 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 
 // enqueueAll stores the jobs of one queue, run by run. It returns the jobs about which it could
 // not decide, with the reason.
-func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
+func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*broker.Receipt, err error) {
 	var past repeats
 	for contested := 0; len(rest.jobs) > 0; {
 		if rest.jobs[0].Meets() {
 			if met, err := b.meet(ctx, to, rest); err != nil {
-				return refused{rest.receipts, err}
+				return rest.receipts, err
 			} else if met {
 				rest.jobs, rest.receipts = rest.jobs[1:], rest.receipts[1:]
 				continue
@@ -120,7 +114,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 		if _, limited := b.limited.Load(rest.queue); limited {
 			var err error
 			if room, err = b.bounded(ctx, to, rest); err != nil {
-				return refused{rest.receipts, err}
+				return rest.receipts, err
 			}
 			if room == 0 {
 				continue
@@ -155,10 +149,10 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			run = rest.part(nil, nil) // decided
 		}
 		if err != nil {
-			return refused{append(run.receipts, rest.receipts...), err}
+			return append(run.receipts, rest.receipts...), err
 		}
 	}
-	return refused{}
+	return nil, nil
 }
 
 // serve prepares a queue that did not take the jobs yet: it registers an unknown queue, or

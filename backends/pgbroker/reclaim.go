@@ -33,7 +33,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 			}
 			return err
 		}), now.micros, req.Worker, queues),
-		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
+		b.step("reclaim", func(r rows) error { return c.scan(r) }, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
 		b.step("reclaim_drained", one(&got.More), queues),
 		c.look(queues, 0, dueFloors{}))
 	if err != nil {

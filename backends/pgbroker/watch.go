@@ -142,42 +142,26 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 }
 
 // watchers has the watchers of one broker.
-type watchers struct {
-	mu  sync.Mutex
-	all map[*watcher]struct{}
-}
+type watchers struct{ all sync.Map }
 
-func (s *watchers) add(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[*watcher]struct{})
-	}
-	s.all[w] = struct{}{}
-}
+func (s *watchers) add(w *watcher) { s.all.Store(w, nil) }
 
 // remove ends a watcher; removing it again does nothing.
 func (s *watchers) remove(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, w)
+	s.all.Delete(w)
 	w.close()
 }
 
 func (s *watchers) tell(kind, queue, lines string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.all {
-		w.tell(kind, queue, lines)
+	for w := range s.all.Range {
+		w.(*watcher).tell(kind, queue, lines)
 	}
 }
 
 // missed tells all watchers that the connection was lost, and that events may have been missed.
 func (s *watchers) missed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.all {
-		w.send(broker.Event{Kind: broker.EventMissed, Missed: 1})
+	for w := range s.all.Range {
+		w.(*watcher).send(broker.Event{Kind: broker.EventMissed, Missed: 1})
 	}
 }
 

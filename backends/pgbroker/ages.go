@@ -94,9 +94,6 @@ type agesSeen struct {
 func (a *ages) raise(l *agesLook) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.queues == nil {
-		a.queues = make(map[string]*queueAges)
-	}
 	for _, s := range l.seen {
 		q := a.queues[s.queue]
 		if q == nil {

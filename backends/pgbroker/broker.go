@@ -97,6 +97,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		config:  config,
 		sql:     loadQueries(config.Schema),
 		channel: "jobs_" + config.Schema,
+		due:     dueTimes{next: make(map[string]time.Time)},
+		rounds:  rounds{turns: make(map[string]int64)},
+		flows:   flows{queues: make(map[string]*flowing)},
+		ages:    ages{queues: make(map[string]*queueAges), dear: isDear},
+		held:    heldCounts{dear: isDear},
 		tasks:   newTasks(),
 		poll:    pollListening,
 		closed:  make(chan struct{}),
@@ -107,7 +112,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 			return nil, broker.About(broker.Invalid("listen", "is not understood; write a URL as for the pool"), "open", "", "")
 		}
 	}
-	b.ages.dear, b.held.dear = isDear, isDear
 	b.waker = newWaker(b.tasks, b.notify)
 	b.listener = newListener(b)
 	b.pulse = &pulse{b: b}

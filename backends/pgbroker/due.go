@@ -44,9 +44,6 @@ func (r *dueTimes) within(queue string, d time.Duration) bool {
 func (r *dueTimes) note(queue string, next time.Time, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.next == nil {
-		r.next = make(map[string]time.Time)
-	}
 	switch {
 	case left:
 		r.next[queue] = time.Time{}

@@ -100,7 +100,7 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 // enqueueAll stores the jobs of one queue, run by run. It returns the jobs about which it could
 // not decide, with the reason.
 func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*broker.Receipt, err error) {
-	var past repeats
+	past := repeats{ids: make(map[string]bool), holders: make(map[string]string)}
 	for contested := 0; len(rest.jobs) > 0; {
 		if rest.jobs[0].Meets() {
 			if met, err := b.meet(ctx, to, rest); err != nil {

@@ -37,7 +37,7 @@ func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, e
 	}
 	page.Now, page.Jobs = broker.FromMicros(at), f.jobs
 	if len(q.IDs) > 0 {
-		page.Jobs = inOrder(q.IDs, f.jobs)
+		slices.SortStableFunc(page.Jobs, func(a, b broker.Job) int { return slices.Index(q.IDs, a.ID) - slices.Index(q.IDs, b.ID) })
 	} else if f.full {
 		page.Cursor = f.last.String()
 	}
@@ -202,11 +202,6 @@ func heldOf(held string) (from broker.State, by string) {
 	was, by, _ := strings.Cut(held, ":")
 	n, _ := strconv.Atoi(was)
 	return broker.State(n), by
-}
-
-func inOrder(ids []string, jobs []broker.Job) []broker.Job {
-	slices.SortStableFunc(jobs, func(a, b broker.Job) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
-	return jobs
 }
 
 // cursor is the position in a listing after which a page begins.

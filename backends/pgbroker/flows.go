@@ -116,9 +116,6 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 	case flow == 0:
 		delete(f.queues, queue)
 	case q == nil:
-		if f.queues == nil {
-			f.queues = make(map[string]*flowing)
-		}
 		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
 		return true
 	default:

@@ -92,27 +92,3 @@ const (
 	// The pause between two checks of the writers; most end within this time.
 	writersPause = 5 * time.Millisecond
 )
-
-// transact runs f in a transaction of its own. If a step before the commit fails, nothing
-// was applied.
-func (b *Broker) transact(ctx context.Context, f func(session) error) error {
-	if err := b.usable(ctx); err != nil {
-		return err
-	}
-	tx, err := b.pool.Begin(ctx)
-	if err != nil {
-		return notSent(err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
-		defer cancel()
-		tx.Rollback(ctx) // does nothing after a commit
-	}()
-	if err := f(connSession{tx.Conn(), b.config.PollOnly}); err != nil {
-		if broker.MayHaveApplied(err) {
-			err = notSent(err)
-		}
-		return err
-	}
-	return classify(tx.Commit(ctx))
-}

@@ -36,9 +36,6 @@ func (f *flush) cut(limit int) *flush {
 
 // note remembers what became of the jobs of a run, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
-	if r.ids == nil {
-		r.ids, r.holders = make(map[string]bool), make(map[string]string)
-	}
 	for i, j := range run.jobs {
 		receipt := run.receipts[i]
 		unique := j.Body.Unique.Key

@@ -29,7 +29,10 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 			b.step("renew_apart", nil, req.Worker), b.step("retire_meet", nil, now.micros, req.Worker, queues),
 			b.step("retire_end", nil, now.micros, req.Worker, queues),
 			b.step("retire_held", each(func(r rows) error {
-				j, err := scanLease(r)
+				var j broker.Job
+				var head headRow
+				err := r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...)
+				j.Head, _ = head.head() // if the tail cannot be read, the stored tail does not change
 				held = append(held, j)
 				return err
 			}), req.Worker, queues, retireBatch))
@@ -66,14 +69,4 @@ func (b *Broker) release(ctx context.Context, on session, worker string, now tim
 		}
 	}
 	return released, err
-}
-
-// scanLease reads a row of retire_held.sql. If the tail cannot be read, the stored tail does
-// not change.
-func scanLease(r rows) (j broker.Job, err error) {
-	var head headRow
-	if err = r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...); err == nil {
-		j.Head, _ = head.head()
-	}
-	return j, err
 }

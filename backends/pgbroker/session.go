@@ -158,6 +158,30 @@ func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) e
 	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
 }
 
+// transact runs f in a transaction of its own. If a step before the commit fails, nothing
+// was applied.
+func (b *Broker) transact(ctx context.Context, f func(session) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	tx, err := b.pool.Begin(ctx)
+	if err != nil {
+		return notSent(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+		defer cancel()
+		tx.Rollback(ctx) // does nothing after a commit
+	}()
+	if err := f(connSession{tx.Conn(), b.config.PollOnly}); err != nil {
+		if broker.MayHaveApplied(err) {
+			err = notSent(err)
+		}
+		return err
+	}
+	return classify(tx.Commit(ctx))
+}
+
 // step returns a step with the named statement.
 func (b *Broker) step(name string, read func(rows) error, args ...any) step {
 	return step{sql: b.sql.get(name), args: args, read: read}

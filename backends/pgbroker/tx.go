@@ -80,14 +80,16 @@ type txPort struct {
 
 // keptSettings has the settings of a caller's transaction that statements change.
 type keptSettings struct {
-	values    [7]string
+	values    []string // of changedSettings
 	isolation string
 	readOnly  bool
 }
 
+var changedSettings = []string{"enable_seqscan", "enable_nestloop", "enable_mergejoin", "enable_bitmapscan", "jit", "plan_cache_mode",
+	"lock_timeout"}
+
 func (k *keptSettings) read(b *Broker) step {
-	v := &k.values
-	return b.step("settings_read", one(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &k.isolation, &k.readOnly))
+	return b.step("settings_read", one(&k.values, &k.isolation, &k.readOnly), changedSettings)
 }
 
 // refuse returns the error of a transaction that may only read, which is a mistake of the caller; otherwise err, the error of
@@ -100,8 +102,7 @@ func (k *keptSettings) refuse(err error) error {
 }
 
 func (k *keptSettings) restore(b *Broker) step {
-	v := &k.values
-	return b.step("settings_restore", nil, v[0], v[1], v[2], v[3], v[4], v[5], v[6])
+	return b.step("settings_restore", nil, changedSettings, k.values)
 }
 
 func (p *txPort) byIndex(ctx context.Context, s step) error {

@@ -78,9 +78,7 @@ type Broker struct {
 	closed  chan struct{}
 }
 
-var (
-	_ broker.Broker = (*Broker)(nil)
-)
+var _ broker.Broker = (*Broker)(nil)
 
 // New returns a broker on a schema that Migrate made. The broker uses pool until Close,
 // which leaves the pool open. New fails if the server cannot be reached, if the schema is
@@ -99,6 +97,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		config:  config,
 		sql:     loadQueries(config.Schema),
 		channel: "jobs_" + config.Schema,
+		due:     dueTimes{next: make(map[string]time.Time)},
+		rounds:  rounds{turns: make(map[string]int64)},
+		flows:   flows{queues: make(map[string]*flowing)},
+		ages:    ages{queues: make(map[string]*queueAges), dear: isDear},
+		held:    heldCounts{dear: isDear},
 		tasks:   newTasks(),
 		poll:    pollListening,
 		closed:  make(chan struct{}),
@@ -109,7 +112,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 			return nil, broker.About(broker.Invalid("listen", "is not understood; write a URL as for the pool"), "open", "", "")
 		}
 	}
-	b.ages.dear, b.held.dear = isDear, isDear
 	b.waker = newWaker(b.tasks, b.notify)
 	b.listener = newListener(b)
 	b.pulse = &pulse{b: b}
@@ -125,7 +127,7 @@ func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 // Ping asks the server for its time.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	var us int64
-	err = b.call(ctx, b.step("clock", one(&us), nil))
+	err = b.run(ctx, b.step("clock", one(&us), nil))
 	if err == nil {
 		now = time.UnixMicro(us).UTC()
 	}
@@ -152,6 +154,16 @@ func (b *Broker) Close() error {
 	return nil
 }
 
+// Reconnect closes the connections of the pool that was passed to New, and the broker's own
+// ones. Connections in use are closed when they are returned. It is needed because a server
+// that was demoted, or a proxy in front of it, may keep connections open that cannot write.
+func (b *Broker) Reconnect() {
+	b.pool.Reset()
+	if own := b.pulse.pool(); own != nil {
+		own.Reset()
+	}
+}
+
 // usable refuses calls on a closed broker, and calls whose context has ended.
 func (b *Broker) usable(ctx context.Context) error {
 	select {
@@ -163,12 +175,4 @@ func (b *Broker) usable(ctx context.Context) error {
 		return notSent(ctx.Err())
 	}
 	return nil
-}
-
-// firstOf returns the first error that is not nil.
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }

@@ -19,7 +19,7 @@ const promoteLimit = 1000
 // without outcomes does not wait for the disk: if the server crashes before the write, it
 // loses the leases too, and the jobs are pending again. §6.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "claim", "", "")
 	}
 	if req.Wait > 0 && req.Now.IsZero() && req.Max > 0 {
@@ -187,7 +187,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		if len(settle) == 0 {
 			return nil
 		}
-		return c.b.call(ctx, append([]step{c.b.byIndex(false)}, settle...)...)
+		return c.b.run(ctx, append([]step{c.b.byIndex(false)}, settle...)...)
 	}
 	all := make([]string, 0, len(c.looked))
 	for _, s := range c.looked {
@@ -240,7 +240,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if seen != nil {
 		steps = append(steps, seen.step(c.b))
 	}
-	if err := c.b.call(ctx, steps...); err != nil {
+	if err := c.b.run(ctx, steps...); err != nil {
 		c.b.leases.doubt(c.worker)
 		return err
 	}
@@ -253,8 +253,10 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		c.noteDue(direct)
 	}
-	if c.cut || direct && c.more {
-		c.unlocked(queues)
+	if c.cut || direct && c.more { // meanwhile other claims may have skipped the jobs that this one locked and then left out
+		for _, q := range queues {
+			c.b.wakeOthers(q)
+		}
 	}
 	c.finish()
 	switch {
@@ -286,17 +288,6 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 		return read(r)
 	}, append(args, c.turns)...)
 }
-
-// unlocked wakes waiting claims. This claim had locked jobs and then left them out because of
-// its byte limit; meanwhile another claim may have skipped them.
-func (c *claiming) unlocked(queues []string) {
-	for _, q := range queues {
-		c.b.wakeOthers(q)
-	}
-}
-
-// read reads the rows of reclaim.sql.
-func (c *claiming) read(r rows) error { return c.scan(r) }
 
 // scan reads rows of jobs, which may have more columns at the end.
 func (c *claiming) scan(r rows, more ...any) error { return c.scanEach(r, func() {}, more...) }

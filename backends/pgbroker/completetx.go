@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -74,11 +75,8 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	}
 	t := s.turns[0]
 	if !t.served {
-		q, err := b.room(ctx, in, j.Queue)
-		if err == nil && q.layout > knownLayout {
-			err = newerLayout(q.layout)
-		}
-		if err != nil {
+		q, err := b.room(ctx, in, t.queue)
+		if err = cmp.Or(err, checkLayout(q.layout)); err != nil {
 			return err
 		}
 	}

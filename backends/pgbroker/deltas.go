@@ -53,7 +53,7 @@ func (b *Broker) fold(ctx context.Context) error {
 
 func (b *Broker) foldSome(ctx context.Context) (n int, err error) {
 	look := b.deltas.look()
-	if err := b.call(ctx, b.byIndex(false), look.step(b), b.step("count_fold", one(&n), foldBatch, look.floor)); err != nil {
+	if err := b.run(ctx, b.byIndex(false), look.step(b), b.step("count_fold", one(&n), foldBatch, look.floor)); err != nil {
 		return 0, err
 	}
 	b.deltas.raise(look)

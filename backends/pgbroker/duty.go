@@ -167,7 +167,7 @@ func (b *Broker) enterWaiters(ctx context.Context, queues []string) error {
 		return nil
 	}
 	peers := 0
-	err := b.call(ctx, b.step("waiter_enter", one(&peers), queues, listener, mostPeers))
+	err := b.run(ctx, b.step("waiter_enter", one(&peers), queues, listener, mostPeers))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil || w.listener != listener {

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // Enqueue stores the jobs of each queue in one round trip, or in several if one job depends
 // on whether another one is stored. Each round trip is a transaction of its own. §18.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return b.enqueue(ctx, &ownPort{b}, req)
+	return b.enqueue(ctx, &ownPort{b, b}, req)
 }
 
 // port is where an enqueue happens: in transactions of its own, or in a transaction of the
@@ -31,9 +32,10 @@ type port interface {
 }
 
 // ownPort stores every flush in a transaction of its own.
-type ownPort struct{ b *Broker }
-
-func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
+type ownPort struct {
+	b *Broker
+	session
+}
 
 func (p *ownPort) byIndex(ctx context.Context, s step) error {
 	return p.run(ctx, p.b.byIndex(false), s)
@@ -62,14 +64,8 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	return err
 }
 
-// refused has the jobs about which a request could not decide, and the reason.
-type refused struct {
-	receipts []*broker.Receipt
-	err      error
-}
-
 func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	receipts := make([]broker.Receipt, len(req.Jobs))
@@ -87,15 +83,15 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 			byQueue[job.Queue] = f
 			order = append(order, job.Queue)
 		}
-		f.jobs, f.receipts = append(f.jobs, job), append(f.receipts, &receipts[i])
+		f.add(job, &receipts[i])
 	}
 	for _, queue := range order {
-		r := b.enqueueAll(ctx, to, byQueue[queue])
-		if r.err != nil && len(r.receipts) == len(receipts) {
-			return nil, broker.About(r.err, "enqueue", "", "")
+		undecided, err := b.enqueueAll(ctx, to, byQueue[queue])
+		if err != nil && len(undecided) == len(receipts) {
+			return nil, broker.About(err, "enqueue", "", "")
 		}
-		for _, receipt := range r.receipts {
-			receipt.Err = broker.About(r.err, "enqueue", queue, receipt.ID)
+		for _, receipt := range undecided {
+			receipt.Err = broker.About(err, "enqueue", queue, receipt.ID)
 		}
 	}
 	return receipts, nil
@@ -103,12 +99,12 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 
 // enqueueAll stores the jobs of one queue, run by run. It returns the jobs about which it could
 // not decide, with the reason.
-func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
-	var past repeats
+func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*broker.Receipt, err error) {
+	past := repeats{ids: make(map[string]bool), holders: make(map[string]string)}
 	for contested := 0; len(rest.jobs) > 0; {
 		if rest.jobs[0].Meets() {
 			if met, err := b.meet(ctx, to, rest); err != nil {
-				return refused{rest.receipts, err}
+				return rest.receipts, err
 			} else if met {
 				rest.jobs, rest.receipts = rest.jobs[1:], rest.receipts[1:]
 				continue
@@ -118,7 +114,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 		if _, limited := b.limited.Load(rest.queue); limited {
 			var err error
 			if room, err = b.bounded(ctx, to, rest); err != nil {
-				return refused{rest.receipts, err}
+				return rest.receipts, err
 			}
 			if room == 0 {
 				continue
@@ -133,7 +129,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 		case err == nil && !run.served:
 			err = b.serve(ctx, to, run)
 			if err == nil {
-				rest.jobs, rest.receipts = append(run.jobs, rest.jobs...), append(run.receipts, rest.receipts...)
+				rest.again(run)
 				continue
 			}
 		case err == nil:
@@ -153,10 +149,10 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			run = rest.part(nil, nil) // decided
 		}
 		if err != nil {
-			return refused{append(run.receipts, rest.receipts...), err}
+			return append(run.receipts, rest.receipts...), err
 		}
 	}
-	return refused{}
+	return nil, nil
 }
 
 // serve prepares a queue that did not take the jobs yet: it registers an unknown queue, or
@@ -169,7 +165,7 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	case q.layout == 0:
 		return to.beside(ctx, b.step("register_queue", nil, []string{f.queue}))
 	case q.layout > knownLayout:
-		return newerLayout(q.layout)
+		return checkLayout(q.layout)
 	case q.bounded:
 		b.limited.Store(f.queue, struct{}{})
 	}

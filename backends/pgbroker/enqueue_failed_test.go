@@ -124,7 +124,7 @@ func TestEnqueueFailed_JobsOfAFullQueueThatCannotBeAskedAreNotAccepted(t *testin
 	elsewhere := job("elsewhere")
 	elsewhere.Queue = "other"
 	for calls := range 2 {
-		receipts, err := f.enqueue(t.Context(), &faltering{&ownPort{f.Broker}, calls},
+		receipts, err := f.enqueue(t.Context(), &faltering{&ownPort{f.Broker, f.Broker}, calls},
 			broker.EnqueueRequest{Jobs: []broker.NewJob{job("second"), later, elsewhere}})
 		f.check(err)
 		for _, r := range receipts[:2] {

@@ -70,6 +70,10 @@ func sqlState(err error) string {
 	return ""
 }
 
-func newerLayout(layout int) error {
+// checkLayout refuses a queue whose rows a newer release wrote.
+func checkLayout(layout int) error {
+	if layout <= knownLayout {
+		return nil
+	}
 	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update the program", broker.ErrNewerForm, layout, knownLayout)
 }

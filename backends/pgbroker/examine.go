@@ -1,10 +1,12 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -23,14 +25,14 @@ var (
 // or not at all. A repair is one transaction: it locks the rows, reads them again, and changes
 // what is still wrong. §23.
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
-	err := firstOf(b.usable(ctx), req.Check())
+	err := cmp.Or(b.usable(ctx), req.Check())
 	at, refused := examinePlan.Read(&req)
-	if err = firstOf(err, refused); err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return broker.Examined{}, broker.About(err, "examine", req.Queue, "")
 	}
 	e := &examiner{b: b, req: &req, now: clockOf(req.Now), Examined: broker.Examined{Queue: at.Queue, Part: at.Part}}
 	var now int64
-	err = b.call(ctx, b.step("clock", one(&now), e.now.micros))
+	err = b.run(ctx, b.step("clock", one(&now), e.now.micros))
 	e.Now = broker.FromMicros(now)
 	pos := ""
 	if err == nil {
@@ -51,6 +53,10 @@ type examiner struct {
 }
 
 func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos string, err error) {
+	after, number, err := readPlace(at)
+	if err != nil {
+		return "", err
+	}
 	switch at.Part {
 	case "server":
 		return "", e.server(ctx)
@@ -61,15 +67,15 @@ func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos strin
 	case "turns":
 		return "", e.turns(ctx)
 	case "marks":
-		return e.marks(ctx, at.Pos)
+		return e.marks(ctx, after)
 	case "verdicts":
-		return e.verdicts(ctx, at.Pos)
+		return e.verdicts(ctx, after, number)
 	case "counts":
 		return "", e.counts(ctx)
 	case "jobs":
-		return e.jobs(ctx, at.Pos)
+		return e.jobs(ctx, after, number)
 	}
-	return e.rows(ctx, at)
+	return e.rows(ctx, at.Part, after, number)
 }
 
 // noted is a finding of this step, and how to repair it.
@@ -86,9 +92,11 @@ func (e *examiner) note(ctx context.Context, found ...noted) error {
 			continue
 		}
 		var err error
-		if e.req.Fix && n.repair == nil {
-			n.Left = "it cannot be repaired from here"
-		} else if e.req.Fix {
+		if !e.req.Fix {
+			n.Left = ""
+		} else if n.repair == nil {
+			n.Left = cmp.Or(n.Left, "it cannot be repaired from here")
+		} else {
 			if err = n.repair(ctx); err == nil {
 				n.Fixed = true
 			} else {
@@ -109,16 +117,24 @@ func told(code, queue, id, what string, args ...any) broker.Finding {
 
 // run returns a repair that runs the steps.
 func (e *examiner) run(steps ...step) func(context.Context) error {
-	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
+	return func(ctx context.Context) error { return e.b.run(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
 }
 
-// readPlace returns the name, and the number of its queue, after which a page begins.
-func readPlace(pos string) (name string, queue int64) {
-	number, name, ok := strings.Cut(pos, "/")
-	if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil {
-		return name, n
+// readPlace returns the name, and the number of its queue, after which a page begins; for verdicts, their number and their worker's.
+func readPlace(at broker.ExamineCursor) (name string, queue int64, err error) {
+	if at.Pos == "" {
+		return "", 0, nil
 	}
-	return "", 0
+	number, name, _ := strings.Cut(at.Pos, "/")
+	bits := 32
+	if at.Part == "verdicts" {
+		bits = 64
+	}
+	queue, err = strconv.ParseInt(number, 10, bits)
+	if err != nil || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		return "", 0, broker.Invalid("cursor", "%.64q is none that Examine gave; begin without one", at.Pos)
+	}
+	return name, queue, nil
 }
 
 func writePlace(name string, queue int64) string { return strconv.FormatInt(queue, 10) + "/" + name }
@@ -177,7 +193,7 @@ func (e *examiner) counts(ctx context.Context) error {
 			differ = append(differ, d)
 			return err
 		}), queue, e.b.deltas.look().floor)}
-	err := e.b.call(ctx, look...)
+	err := e.b.run(ctx, look...)
 	if err == nil && e.req.Fix {
 		for range recounts {
 			found, differ = nil, nil

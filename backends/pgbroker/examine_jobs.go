@@ -43,8 +43,7 @@ func (f *jobFacts) columns() []any {
 }
 
 // jobs examines a page of the jobs that are not final.
-func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
-	after, queue := readPlace(pos)
+func (e *examiner) jobs(ctx context.Context, after string, queue int64) (string, error) {
 	page, err := e.look(ctx, e.b, after, queue, nil)
 	if err != nil {
 		return "", err
@@ -57,19 +56,10 @@ func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
 		}
 		for _, p := range f.problems(e.Now) {
 			n := noted{Finding: told(p.code, f.String(), p.about(f), "%s", p.what)}
-			if p.left != "" {
-				n.Left = p.left
-				if !e.req.Fix {
-					n.Left = ""
-				}
-				if e.req.Queue == "" || e.req.Queue == n.Queue {
-					e.Findings = append(e.Findings, n.Finding)
-				}
-				continue
-			}
+			n.Left = p.left
 			if p.code == "queue-record-missing" {
 				n = e.recover(f.owner, f.id)
-			} else {
+			} else if p.left == "" {
 				n.repair = e.repairJob(f.id, f.number, p.code)
 			}
 			if err := e.note(ctx, n); err != nil {

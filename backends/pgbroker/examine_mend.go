@@ -79,8 +79,8 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 // change returns the step that sets the state of a job, and clears what does not belong to
 // that state.
 func (e *examiner) change(f *jobFacts, to broker.State, lane int16, rise, ended int32) step {
-	return e.b.step("examine_mend", nil, []string{f.id}, []int32{int32(f.number)}, []int16{int16(to)}, []int16{lane},
-		[]bool{waits(to) || to == broker.StateWaiting}, []bool{to == broker.StateActive}, []int32{rise}, []int32{ended})
+	return e.b.step("examine_mend", nil, f.id, f.number, int16(to), lane, waits(to) || to == broker.StateWaiting,
+		to == broker.StateActive, rise, ended)
 }
 
 // moved returns s, which moves a job from state to state, and the steps that change the

@@ -2,17 +2,20 @@ package pgbroker
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// rowCheck reads a row, and returns what is wrong with it.
+type rowCheck func(r rows) (id string, o owner, wrong []noted, err error)
+
 // rows examines a page of a table whose rows are about jobs.
-func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, error) {
-	after, queue := readPlace(at.Pos)
+func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (string, error) {
 	var found []noted
 	last := ""
 	// read adds what is wrong with each row to found.
-	read := func(scan func(r rows) (id string, o owner, wrong []noted, err error)) func(rows) error {
+	read := func(scan rowCheck) func(rows) error {
 		return each(func(r rows) error {
 			id, o, wrong, err := scan(r)
 			e.Records++
@@ -24,24 +27,21 @@ func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, e
 		})
 	}
 	var s step
-	switch at.Part {
+	switch part {
 	case "dead", "history":
-		s = e.b.step("examine_ended", read(e.ended), at.Part == "dead", after, queue, e.req.Limit)
+		s = e.b.step("examine_ended", read(e.ended), part == "dead", after, queue, e.req.Limit)
 	case "unique keys":
 		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
 	case "remembered":
-		s = e.b.step("examine_remembered", read(func(r rows) (string, owner, []noted, error) {
-			return e.kept(r, "an ID is remembered", func(id string, o owner) step { return e.b.step("examine_forget", nil, id, o.number) })
-		}), after, queue, e.req.Limit)
+		s = e.b.step("examine_remembered", read(e.kept("an ID is remembered", func(id string, o owner) step {
+			return e.b.step("examine_forget", nil, id, o.number)
+		})), after, queue, e.req.Limit)
 	case "workers":
-		s = e.b.step("examine_workers", read(func(r rows) (string, owner, []noted, error) {
-			return e.kept(r, "a worker is known", func(id string, o owner) step {
-				return e.b.step("examine_end", nil, e.now.micros, id,
-					o.number)
-			})
-		}), after, queue, e.req.Limit)
+		s = e.b.step("examine_workers", read(e.kept("a worker is known", func(id string, o owner) step {
+			return e.b.step("examine_end", nil, e.now.micros, id, o.number)
+		})), after, queue, e.req.Limit)
 	}
-	if err := e.b.call(ctx, e.b.byIndex(true), s); err != nil {
+	if err := e.b.run(ctx, e.b.byIndex(true), s); err != nil {
 		return "", err
 	}
 	if e.Records < e.req.Limit {
@@ -119,26 +119,26 @@ func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err er
 	return key, o, wrong, nil
 }
 
-// kept reads a row of examine_remembered.sql or examine_workers.sql.
-func (e *examiner) kept(r rows, what string, repair func(id string, o owner) step) (id string, o owner, wrong []noted, err error) {
-	drained := false
-	if err = r.Scan(&id, &o.number, &o.name, &o.layout, &drained); err != nil {
-		return id, o, nil, err
+// kept reads rows of examine_remembered.sql or examine_workers.sql.
+func (e *examiner) kept(what string, repair func(id string, o owner) step) rowCheck {
+	return func(r rows) (id string, o owner, wrong []noted, err error) {
+		drained := false
+		err = r.Scan(&id, &o.number, &o.name, &o.layout, &drained)
+		switch mend := e.run(repair(id, o)); {
+		case err != nil:
+		case o.name == nil:
+			wrong = []noted{{told("row-without-queue", "", id, "%s in queue number %d, which does not exist", what, o.number), mend}}
+		case drained:
+			wrong = []noted{{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"), mend}}
+		}
+		return id, o, wrong, err
 	}
-	switch mend := e.run(repair(id, o)); {
-	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which does not exist", what, o.number), mend})
-	case drained:
-		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"),
-			mend})
-	}
-	return id, o, wrong, nil
 }
 
 // turns checks that new jobs get higher seqs than all pending jobs have.
 func (e *examiner) turns(ctx context.Context) error {
 	var highest, last int64
-	if err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
+	if err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
 		return err
 	}
 	if highest <= last {
@@ -149,11 +149,10 @@ func (e *examiner) turns(ctx context.Context) error {
 }
 
 // marks examines a page of marks.
-func (e *examiner) marks(ctx context.Context, pos string) (string, error) {
-	after, _ := readPlace(pos)
+func (e *examiner) marks(ctx context.Context, after string) (string, error) {
 	var found []noted
 	last := ""
-	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
+	err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
 		var name string
 		var fence, given int64
 		if err := r.Scan(&name, &fence, &given); err != nil {
@@ -177,15 +176,11 @@ func (e *examiner) marks(ctx context.Context, pos string) (string, error) {
 }
 
 // verdicts examines a page of the verdicts of settles.
-func (e *examiner) verdicts(ctx context.Context, pos string) (string, error) {
-	after, worker := readPlace(pos)
-	var number int64
-	for _, digit := range after {
-		number = number*10 + int64(digit-'0')
-	}
+func (e *examiner) verdicts(ctx context.Context, after string, worker int64) (string, error) {
+	number, _ := strconv.ParseInt(after, 10, 64) // 0 at the beginning
 	var lastWorker, lastNumber *int64
 	var gone []int64
-	err := e.b.call(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
+	err := e.b.run(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
 		worker, number, e.req.Limit))
 	for _, w := range gone {
 		if err == nil {

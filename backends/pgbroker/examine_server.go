@@ -30,7 +30,7 @@ func (e *examiner) server(ctx context.Context) error {
 	var unsafe, held []string
 	var vacuums, replica bool
 	begun := time.Now()
-	if err := e.b.call(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held),
+	if err := e.b.run(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held),
 		longSnapshot.Microseconds())); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ type relation struct {
 // schema examines tables and indexes.
 func (e *examiner) schema(ctx context.Context) error {
 	var all []relation
-	err := e.b.call(ctx, e.b.step("examine_schema", each(func(r rows) error {
+	err := e.b.run(ctx, e.b.step("examine_schema", each(func(r rows) error {
 		var rel relation
 		err := r.Scan(&rel.migration, &rel.name, &rel.index, &rel.logged, &rel.valid, &rel.off, &rel.dead, &rel.live, &rel.vacuumed)
 		all = append(all, rel)
@@ -97,17 +97,16 @@ var (
 
 // expected lists the tables and the indexes that the migrations make.
 func expected() (tables, indexes []string, migrations int) {
-	all := loadMigrations(DefaultSchema)
+	all := checkedMigrations()
 	gone := make(map[string]bool)
 	for _, m := range all {
-		sql := strings.ReplaceAll(m.sql, `"`+DefaultSchema+`".`, "jobs.")
-		for _, name := range dropped.FindAllStringSubmatch(sql, -1) {
+		for _, name := range dropped.FindAllStringSubmatch(m.sql, -1) {
 			gone[name[1]] = true
 		}
-		for _, name := range madeTable.FindAllStringSubmatch(sql, -1) {
+		for _, name := range madeTable.FindAllStringSubmatch(m.sql, -1) {
 			tables = append(tables, name[1])
 		}
-		for _, name := range madeIndex.FindAllStringSubmatch(sql, -1) {
+		for _, name := range madeIndex.FindAllStringSubmatch(m.sql, -1) {
 			indexes = append(indexes, name[1])
 		}
 	}
@@ -171,7 +170,7 @@ func (e *examiner) days(ctx context.Context) error {
 	var first, last *int
 	var oldest *int64
 	var deltas int64
-	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &deltas),
+	err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &deltas),
 		e.b.config.Schema))
 	if err != nil {
 		return err

@@ -300,7 +300,7 @@ func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	var clock int64
 	var unsafe, held []string
 	var vacuums, replica bool
-	if err := b.call(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), 0)); err != nil {
+	if err := b.run(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(held, func(h string) bool { return strings.HasPrefix(h, "process "+itoa(pid)+" of ") }) {
@@ -357,7 +357,7 @@ func TestExamine_AKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	req := broker.ExamineRequest{Limit: 100}
 	e := &examiner{b: b, req: &req}
 	e.Now = before // what the clock said when the step began
-	if _, err := e.jobs(t.Context(), ""); err != nil {
+	if _, err := e.jobs(t.Context(), "", 0); err != nil {
 		t.Fatal(err)
 	}
 	if len(e.Findings) != 0 || e.Records != 1 {

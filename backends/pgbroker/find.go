@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -15,11 +16,10 @@ import (
 // Find reads one page of an index: that of the worker, the key or the state, the first that the
 // query has. For dead jobs it uses the index of the type or the reason, if the query has one. The
 // other fields filter the page; for dead jobs the server does that. §21.
-func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
-		return broker.Page{}, broker.About(err, "find", "", "")
+func (b *Broker) Find(ctx context.Context, q broker.Query) (page broker.Page, err error) {
+	if err = cmp.Or(b.usable(ctx), q.Check()); err == nil {
+		page, err = b.find(ctx, &q)
 	}
-	page, err := b.find(ctx, &q)
 	return page, broker.About(err, "find", q.Queue, "")
 }
 
@@ -30,17 +30,14 @@ func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, e
 	}
 	var at int64
 	layout := 0
-	err = b.call(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(q.Now).micros),
+	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(q.Now).micros),
 		b.step("queue_layout", one(&layout), []string{q.Queue}), f.step(b))
-	if err != nil {
+	if err = cmp.Or(err, checkLayout(layout)); err != nil {
 		return page, err
-	}
-	if layout > knownLayout {
-		return page, newerLayout(layout)
 	}
 	page.Now, page.Jobs = broker.FromMicros(at), f.jobs
 	if len(q.IDs) > 0 {
-		page.Jobs = inOrder(q.IDs, f.jobs)
+		slices.SortStableFunc(page.Jobs, func(a, b broker.Job) int { return slices.Index(q.IDs, a.ID) - slices.Index(q.IDs, b.ID) })
 	} else if f.full {
 		page.Cursor = f.last.String()
 	}
@@ -205,11 +202,6 @@ func heldOf(held string) (from broker.State, by string) {
 	was, by, _ := strings.Cut(held, ":")
 	n, _ := strconv.Atoi(was)
 	return broker.State(n), by
-}
-
-func inOrder(ids []string, jobs []broker.Job) []broker.Job {
-	slices.SortStableFunc(jobs, func(a, b broker.Job) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
-	return jobs
 }
 
 // cursor is the position in a listing after which a page begins.

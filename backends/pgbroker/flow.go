@@ -63,9 +63,8 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	if flow&flowRetries != 0 {
 		steps = append(steps, c.b.step("flow_retry", one(&s.retried, &s.retryAt), c.now.micros, share.Queue, promoteLimit))
 	}
-	var ignored any
 	if flow&flowLimits != 0 {
-		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &s.counted, &ignored), c.now.micros, share.Queue))
+		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &s.counted, nil), c.now.micros, share.Queue))
 	}
 	floors := from[i*lanes:][:lanes]
 	args := []any{c.now.micros, share.Queue, floors, c.room, passes}
@@ -84,7 +83,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 				s.taken = len(c.jobs) - before
 				return err
 			}, c.worker, share.Queue, share.Max, c.limit, floors, c.room),
-			c.b.step("limited_left", one(&s.roomAt, &s.keyless, &ignored), c.now.micros, share.Queue, floors, flow))
+			c.b.step("limited_left", one(&s.roomAt, &s.keyless, nil), c.now.micros, share.Queue, floors, flow))
 	}
 	// Not with limits, which have a lock of their own. Not with several queues, whose keys claims could lock in different orders.
 	if flow&flowLimits == 0 && len(c.shares) == 1 && c.b.flows.waits(share.Queue) {
@@ -95,7 +94,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 		maker = new(lockNumber("keys", c.b.config.Schema))
 	}
 	return append(steps,
-		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
+		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, nil, nil), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
 			turns, max(callsLook, min(share.Max, c.limit)), s.look.floor, maker),
 		take, c.flowLeft(i, flow, false))
 }
@@ -103,9 +102,8 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 // flowLeft returns the statement that reports what is left in a queue with keys.
 func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
 	s := &c.flows[i]
-	var ignored any
 	return c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &s.look.xmin, &s.look.xmax, &s.look.last,
-		&s.look.first, &ignored), c.now.micros, c.shares[i].Queue, flow, s.look.floor, alone)
+		&s.look.first, nil), c.now.micros, c.shares[i].Queue, flow, s.look.floor, alone)
 }
 
 // flowGlance returns statements that only check whether queues that had no jobs to take now have

@@ -42,23 +42,23 @@ const turnPass = 1_000_000
 
 // of returns how a queue is served, as far as this process knows.
 func (f *flows) of(queue string) (flow int16, passes []int64) {
+	f.with(queue, func(q *flowing) { flow, passes = q.flow, slices.Clone(q.passes[:]) })
+	return flow, passes
+}
+
+// with calls do with what is known of a queue with keys or limits, and does nothing for any other queue.
+func (f *flows) with(queue string, do func(q *flowing)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q := f.queues[queue]; q != nil {
-		p := q.passes
-		return q.flow, p[:]
+		do(q)
 	}
-	return 0, nil
 }
 
 // found records whether a claim found no job to take in a queue with keys. A queue with a rate of
 // retries is never idle, since a glance does not find the retries that may become pending.
 func (f *flows) found(queue string, nothing bool, heard news) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if q := f.queues[queue]; q != nil {
-		q.idle, q.heard = nothing && q.flow&(flowKeys|flowRetries) == flowKeys, heard
-	}
+	f.with(queue, func(q *flowing) { q.idle, q.heard = nothing && q.flow&(flowKeys|flowRetries) == flowKeys, heard })
 }
 
 // idle reports whether the last claims found nothing in all these queues, and no wake-up came
@@ -75,23 +75,16 @@ func (f *flows) idle(shares []broker.Share, heard news) bool {
 // contended records that a claim got nothing because others had locked the keys. The next claims
 // wait for locked keys, since the same is likely to happen again.
 func (f *flows) contended(queue string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if q := f.queues[queue]; q != nil {
-		q.waits = waitingClaims
-	}
+	f.with(queue, func(q *flowing) { q.waits = waitingClaims })
 }
 
 // waits reports whether a claim must wait for keys that others have locked.
-func (f *flows) waits(queue string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	q := f.queues[queue]
-	if q == nil || q.waits == 0 {
-		return false
-	}
-	q.waits--
-	return true
+func (f *flows) waits(queue string) (must bool) {
+	f.with(queue, func(q *flowing) {
+		must = q.waits > 0
+		q.waits = max(q.waits-1, 0)
+	})
+	return must
 }
 
 // limited reports whether a queue has limits of its own.
@@ -102,18 +95,15 @@ func (f *flows) limited(queue string) bool {
 
 // calls begins a search for a queue's rows in table call above their floor. Every sweepPause it
 // reads all of them, since a server restored from a backup takes the same numbers again.
-func (f *flows) calls(queue string) (*deltas, *deltaLook) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	q := f.queues[queue]
-	if q == nil {
-		return new(deltas), new(deltaLook)
-	}
-	look := q.calls.look()
-	if now := time.Now(); now.Sub(q.swept) >= sweepPause {
-		q.swept, look.floor = now, 0
-	}
-	return q.calls, look
+func (f *flows) calls(queue string) (floor *deltas, look *deltaLook) {
+	floor, look = new(deltas), new(deltaLook)
+	f.with(queue, func(q *flowing) {
+		floor, look = q.calls, q.calls.look()
+		if now := time.Now(); now.Sub(q.swept) >= sweepPause {
+			q.swept, look.floor = now, 0
+		}
+	})
+	return floor, look
 }
 
 // note records what a claim learned about how a queue is served. It reports whether the claim
@@ -126,9 +116,6 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 	case flow == 0:
 		delete(f.queues, queue)
 	case q == nil:
-		if f.queues == nil {
-			f.queues = make(map[string]*flowing)
-		}
 		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
 		return true
 	default:
@@ -141,33 +128,24 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 // took adds turns of the jobs without a key, by priority. lowest has the lowest pass of the keys
 // at each priority, or -1 for a priority of which no job was leased.
 func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	q := f.queues[queue]
-	if q == nil {
-		return
-	}
-	for i, n := range turns {
-		pass, floor := &q.passes[i], lowest[i]
-		if floor < 0 {
-			continue
+	f.with(queue, func(q *flowing) {
+		for i, floor := range lowest {
+			if floor < 0 {
+				continue
+			}
+			pass := &q.passes[i]
+			if *pass == 0 {
+				*pass = floor + turnPass - 1 // like a new key
+			}
+			// Bound the pass even without a turn, so that jobs without a key need not pay for turns that no key wanted.
+			*pass = min(max(*pass, floor-1), floor+turnPass) + turns[i]*turnPass
 		}
-		if *pass == 0 {
-			*pass = floor + turnPass - 1 // like a new key
-		}
-		// Bound the pass even without a turn, so that jobs without a key need not pay for turns that no key wanted.
-		*pass = min(max(*pass, floor-1), floor+turnPass) + n*turnPass
-	}
+	})
 }
 
 // any reports whether one of the queues has keys or limits.
 func (f *flows) any(shares []broker.Share) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, s := range shares {
-		if f.queues[s.Queue] != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(shares, func(s broker.Share) bool { return f.queues[s.Queue] != nil })
 }

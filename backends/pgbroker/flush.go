@@ -41,10 +41,14 @@ func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
 	return p
 }
 
-// again puts undecided jobs back to the front.
-func (f *flush) again(undecided *flush) {
-	if len(undecided.jobs) > 0 {
-		f.jobs, f.receipts = append(undecided.jobs, f.jobs...), append(undecided.receipts, f.receipts...)
+func (f *flush) add(j *broker.NewJob, r *broker.Receipt) {
+	f.jobs, f.receipts = append(f.jobs, j), append(f.receipts, r)
+}
+
+// again puts jobs back to the front.
+func (f *flush) again(some *flush) {
+	if len(some.jobs) > 0 {
+		f.jobs, f.receipts = slices.Concat(some.jobs, f.jobs), slices.Concat(some.receipts, f.receipts)
 	}
 }
 
@@ -102,11 +106,7 @@ func (f *flush) bodies() [][]byte {
 }
 
 func (f *flush) lanes() []int16 {
-	all := make([]int16, len(f.jobs))
-	for i, j := range f.jobs {
-		all[i] = backLane(j.Body.Priority)
-	}
-	return all
+	return values(f, func(j *broker.NewJob) int16 { return backLane(j.Body.Priority) })
 }
 
 // plain reports whether all jobs are due at once and leave no record, and whether none can
@@ -126,32 +126,23 @@ func (f *flush) storePlain(wake *wakeUp) step {
 		f.served = r.Next()
 		return nil
 	}
-	if keys := f.column(key); keys != nil {
-		return f.b.step("enqueue_plain_keyed", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), keys,
+	if keys := column(f, key); keys != nil {
+		return f.b.step("enqueue_plain_keyed", read, f.now.micros, f.queue, f.pastLimit, column(f, jobID), f.lanes(), f.bodies(), keys,
 			self, payload)
 	}
-	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), self, payload)
+	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, column(f, jobID), f.lanes(), f.bodies(), self, payload)
 }
 
 // store returns the statement that stores jobs of any kind.
 func (f *flush) store() step {
-	var given []bool
-	for i, j := range f.jobs {
-		if j.Body.GivenID && given == nil {
-			given = make([]bool, len(f.jobs))
-		}
-		if given != nil {
-			given[i] = j.Body.GivenID
-		}
-	}
-	keys := f.column(uniqueKey)
+	keys := column(f, uniqueKey)
 	if f.keyless {
 		keys = nil
 	}
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
-		f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
-		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), keys, f.token)
+		f.now.micros, f.queue, f.pastLimit, column(f, jobID), f.lanes(), f.bodies(),
+		column(f, runAt), column(f, f.delay), column(f, retain), column(f, given), column(f, key), keys, f.token)
 }
 
 // delay returns a job's delay in µs, to be added to the clock.
@@ -171,7 +162,7 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 	var known *bool
 	var keys []string
 	if f.token != nil {
-		keys = f.column(uniqueKey)
+		keys = column(f, uniqueKey)
 	}
 	self, payload := wake.args(f.queue)
 	return f.b.step("enqueue_seal", each(func(r rows) error {
@@ -187,7 +178,7 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 			f.holders[*id] = *holder
 		}
 		return nil
-	}), f.now.micros, f.queue, f.column(jobID), stored, keys, f.token, self, payload)
+	}), f.now.micros, f.queue, column(f, jobID), stored, keys, f.token, self, payload)
 }
 
 func (f *flush) know(id string) {
@@ -209,7 +200,7 @@ func (f *flush) answer() *flush {
 		case !f.known[j.ID] && (f.stored == nil || stored[j.ID]):
 			f.accept(j, r)
 		case !f.known[j.ID] && heldOut[j.ID] && (!held || j.Meets()):
-			undecided.jobs, undecided.receipts = append(undecided.jobs, j), append(undecided.receipts, r)
+			undecided.add(j, r)
 		default:
 			if r.Holder = j.ID; held && !f.known[j.ID] {
 				r.Holder = holder
@@ -245,33 +236,25 @@ func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
 	}
 }
 
-// column returns one field of each job, or nil if it is empty in all of them.
-func (f *flush) column(field func(*broker.NewJob) string) []string {
-	var c []string
+// values returns one field of each job.
+func values[T any](f *flush, field func(*broker.NewJob) T) []T {
+	all := make([]T, len(f.jobs))
 	for i, j := range f.jobs {
-		if s := field(j); s != "" && c == nil {
-			c = make([]string, len(f.jobs))
-			c[i] = s
-		} else if c != nil {
-			c[i] = s
-		}
+		all[i] = field(j)
 	}
-	return c
+	return all
 }
 
-func (f *flush) numbers(field func(*broker.NewJob) int64) []int64 {
-	var c []int64
-	for i, j := range f.jobs {
-		if n := field(j); n != 0 && c == nil {
-			c = make([]int64, len(f.jobs))
-			c[i] = n
-		} else if c != nil {
-			c[i] = n
-		}
+// column is values, or nil if the field is empty in all jobs.
+func column[T comparable](f *flush, field func(*broker.NewJob) T) []T {
+	var empty T
+	if !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return field(j) != empty }) {
+		return nil
 	}
-	return c
+	return values(f, field)
 }
 
+func given(j *broker.NewJob) bool       { return j.Body.GivenID }
 func jobID(j *broker.NewJob) string     { return j.ID }
 func uniqueKey(j *broker.NewJob) string { return j.Body.Unique.Key }
 func key(j *broker.NewJob) string       { return j.Body.Key }

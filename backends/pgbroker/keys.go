@@ -1,21 +1,21 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Keys describes keys. It counts at most broker.MaxKeyCount jobs of each key. §33.
-func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysReply, error) {
-	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
-		return broker.KeysReply{}, broker.About(err, "keys", "", "")
+func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (reply broker.KeysReply, err error) {
+	err = cmp.Or(b.usable(ctx), req.Check(b.Limits()))
+	if err == nil && req.Cursor != "" && broker.CheckName("cursor", req.Cursor) != nil {
+		err = broker.Invalid("cursor", "%.64q is none that Keys gave; begin without one", req.Cursor)
 	}
-	if req.Cursor != "" && broker.CheckName("cursor", req.Cursor) != nil {
-		err := broker.Invalid("cursor", "%.64q is none that Keys gave; begin without one", req.Cursor)
-		return broker.KeysReply{}, broker.About(err, "keys", req.Queue, "")
+	if err == nil {
+		reply, err = b.keys(ctx, &req)
 	}
-	reply, err := b.keys(ctx, &req)
 	return reply, broker.About(err, "keys", req.Queue, "")
 }
 
@@ -27,14 +27,14 @@ func (b *Broker) keys(ctx context.Context, req *broker.KeysRequest) (reply broke
 	}
 	var at int64
 	layout := 0
-	err = b.call(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros),
+	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros),
 		b.step("queue_layout", one(&layout), []string{req.Queue}), b.step("keys", each(func(r rows) error {
 			k, err := scanKey(r, at)
 			reply.Keys = append(reply.Keys, k)
 			return err
 		}), req.Queue, names, req.Cursor, limit, broker.MaxKeyCount))
-	if err == nil && layout > knownLayout {
-		return broker.KeysReply{}, newerLayout(layout)
+	if err = cmp.Or(err, checkLayout(layout)); err != nil {
+		return broker.KeysReply{}, err
 	}
 	reply.Now = broker.FromMicros(at)
 	if n := len(reply.Keys); names == nil && n == limit {

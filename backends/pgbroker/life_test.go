@@ -151,7 +151,7 @@ func TestLife_ABatchOfJobsThatRepeatEachOtherIsDecidedInFewRoundTrips(t *testing
 		req.Jobs = append(req.Jobs, uniqueJob(fmt.Sprint("u", i), "key"), job("same"))
 	}
 	req.Jobs = append(req.Jobs, uniqueJob("exists", "key"), job("last"))
-	port := &countedPort{ownPort: ownPort{f.Broker}}
+	port := &countedPort{ownPort: ownPort{f.Broker, f.Broker}}
 	receipts, err := f.enqueue(t.Context(), port, req)
 	f.check(err)
 	for i, r := range receipts {

@@ -1,39 +1,40 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Mark reads, takes, keeps, sets or drops a mark. §24.
-func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
-		return broker.Marked{}, broker.About(err, "mark", "", "")
+func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (m broker.Marked, err error) {
+	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
+		m, err = b.mark(ctx, &req)
 	}
-	m, err := b.mark(ctx, &req)
 	return m, broker.About(err, "mark", "", "")
 }
 
 func (b *Broker) mark(ctx context.Context, req *broker.MarkRequest) (broker.Marked, error) {
 	now := clockOf(req.Now)
+	ttl := int64(0) // drops the mark
+	if req.Action != broker.MarkDrop {
+		ttl = now.after(req.TTL)
+	}
+	var value []byte // nil keeps the value
+	if req.Action == broker.MarkTake || req.Action == broker.MarkSet {
+		value = append([]byte{}, req.Value...)
+	}
 	var changed, held *broker.Marked
 	var steps []step
 	switch req.Action {
 	case broker.MarkTake:
-		steps = append(steps, b.step("mark_take", readMark(&changed), now.micros, req.Name, req.Owner, now.after(req.TTL),
-			notNil(req.Value)))
-	case broker.MarkKeep:
-		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL),
-			nil))
-	case broker.MarkSet:
-		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL),
-			notNil(req.Value)))
-	case broker.MarkDrop:
-		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, int64(0), nil))
+		steps = append(steps, b.step("mark_take", readMark(&changed), now.micros, req.Name, req.Owner, ttl, value))
+	case broker.MarkKeep, broker.MarkSet, broker.MarkDrop:
+		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, ttl, value))
 	}
 	steps = append(steps, b.step("mark_read", readMark(&held), now.micros, req.Name))
-	if err := b.call(ctx, steps...); err != nil {
+	if err := b.run(ctx, steps...); err != nil {
 		return broker.Marked{}, err
 	}
 	switch {
@@ -58,12 +59,4 @@ func readMark(to **broker.Marked) func(rows) error {
 		*to = &m
 		return err
 	})
-}
-
-// notNil returns p, or an empty slice for nil, since nil would be stored as null.
-func notNil(p []byte) []byte {
-	if p == nil {
-		return []byte{}
-	}
-	return p
 }

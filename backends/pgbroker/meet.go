@@ -193,8 +193,7 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 		default:
 			var ids []string
 			var states []int16
-			var ignored any
-			steps = append(steps, m.b.step("operate_reschedule", one(&ids, &states, &ignored),
+			steps = append(steps, m.b.step("operate_reschedule", one(&ids, &states, nil),
 				m.now.micros, m.queue, []string{l.id}, &due, int64(0), wake.self, wake.payload(m.queue)))
 			if state, runAt = broker.StatePending, 0; due > m.at {
 				state, runAt = broker.StateScheduled, due

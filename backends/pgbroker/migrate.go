@@ -31,8 +31,7 @@ var migrationFiles embed.FS
 type migration struct {
 	number int
 	name   string
-	text   string // the statements in the file
-	sql    string // text, with the name of the schema
+	sql    string // the statements in the file, for DefaultSchema until loadMigrations
 	oldest int    // to use the schema, a program must know the migration with this number
 	builds string // the index that it builds, if it runs outside a transaction
 }
@@ -40,13 +39,13 @@ type migration struct {
 var (
 	compatibleFrom = regexp.MustCompile(`(?m)^-- compatible-from: (\d+)$`)
 	concurrently   = regexp.MustCompile(`(?m)^-- concurrently: (\w+)$`)
-	plainIndex     = regexp.MustCompile(`(?m)^create (?:unique )?index (\w+) +on jobs\.(\w+)`)
 )
 
+// loadMigrations returns the migrations of a schema.
 func loadMigrations(schema string) []migration {
 	all := slices.Clone(checkedMigrations())
 	for i := range all {
-		all[i].sql = inSchema(all[i].text, schema)
+		all[i].sql = inSchema(all[i].sql, schema)
 	}
 	return all
 }
@@ -63,7 +62,7 @@ var checkedMigrations = sync.OnceValue(func() []migration {
 		if err != nil {
 			panic(err)
 		}
-		m, err := parseMigration(f.Name(), string(text), DefaultSchema)
+		m, err := parseMigration(f.Name(), string(text))
 		if err == nil && m.number != i+1 {
 			err = errors.New("it is out of order")
 		}
@@ -75,30 +74,20 @@ var checkedMigrations = sync.OnceValue(func() []migration {
 	return all
 })
 
-func parseMigration(file, text, schema string) (migration, error) {
-	number, _, _ := strings.Cut(file, "_")
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return migration{}, err
+func parseMigration(file, text string) (migration, error) {
+	m := migration{name: strings.TrimSuffix(file, ".sql"), sql: statement(text)}
+	if _, err := fmt.Sscanf(file, "%d_", &m.number); err != nil {
+		return m, err
 	}
-	m := migration{number: n, name: strings.TrimSuffix(file, ".sql"), text: statement(text)}
-	m.sql = inSchema(m.text, schema)
 	oldest := compatibleFrom.FindStringSubmatch(text)
 	if oldest == nil {
 		return m, errors.New("it does not say which programs still work after it")
 	}
-	if m.oldest, err = strconv.Atoi(oldest[1]); err != nil || m.oldest > n {
+	if m.oldest, _ = strconv.Atoi(oldest[1]); m.oldest > m.number {
 		return m, errors.New("it needs programs newer than itself")
 	}
 	if builds := concurrently.FindStringSubmatch(text); builds != nil {
 		m.builds = builds[1]
-		return m, nil
-	}
-	for _, index := range plainIndex.FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(text, "create table jobs."+index[2]+" ") {
-			return m, fmt.Errorf("it builds %s in a transaction, which blocks the writers of %s; give the index a migration of its own, "+
-				"with a line \"-- concurrently: %[1]s\"", index[1], index[2])
-		}
 	}
 	return m, nil
 }
@@ -246,9 +235,9 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		mine := false
-		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), "+
+		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), set_config('statement_timeout', '0', true), "+
 			"set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%d)",
-			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, &mine)
+			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, nil, &mine)
 		if err == nil && !mine {
 			err = errMigrating
 		}
@@ -292,7 +281,7 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	var version int
 	var isolation, encoding string
 	var migrated bool
-	err := b.call(ctx, step{
+	err := b.run(ctx, step{
 		sql: `select current_setting('server_version_num')::int, current_setting('default_transaction_isolation'),
 			current_setting('server_encoding'), to_regclass($1) is not null`,
 		args: []any{`"` + b.config.Schema + `".migration`},
@@ -313,7 +302,7 @@ func (b *Broker) checkStore(ctx context.Context) error {
 		return unmigrated(b.config.Schema)
 	}
 	present, oldest, known := 0, 0, len(checkedMigrations())
-	err = b.call(ctx, step{sql: presentSQL(b.config.Schema, known), read: one(&present, &oldest)})
+	err = b.run(ctx, step{sql: presentSQL(b.config.Schema, known), read: one(&present, &oldest)})
 	switch {
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // the request names a job twice, Operate decides twice. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	verb := op.Kind.String()
-	if err := firstOf(b.usable(ctx), op.Check(b.Limits())); err != nil {
+	if err := cmp.Or(b.usable(ctx), op.Check(b.Limits())); err != nil {
 		return nil, broker.About(err, verb, "", "")
 	}
 	results := make([]broker.OperationResult, len(op.Refs))
@@ -40,9 +41,7 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 				return nil, broker.About(err, verb, "", "")
 			}
 			for _, r := range o.results {
-				if err != nil {
-					r.Err = err
-				}
+				r.Err = cmp.Or(err, r.Err)
 			}
 			rest = slices.Concat(o.later, rest)
 		}
@@ -167,10 +166,7 @@ func (o *operating) look(ctx context.Context, s session) error {
 			return nil
 		}), o.queue, ids),
 		o.b.step("operate_look_history", place, o.queue, ids), hot)
-	if err == nil && layout > knownLayout {
-		err = newerLayout(layout)
-	}
-	return err
+	return cmp.Or(err, checkLayout(layout))
 }
 
 // cutBehind leaves a job that waits behind an earlier job of this decision, and all jobs after it, for the next

@@ -34,7 +34,7 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		case layout == 0:
 			r.Err = broker.ErrNotFound
 		case layout > knownLayout:
-			r.Err = newerLayout(layout)
+			r.Err = checkLayout(layout)
 		case !idle:
 			r.Err = o.inUse(ctx)
 		}
@@ -55,7 +55,7 @@ func (o *operating) inUse(ctx context.Context) error {
 
 // leave marks an idle queue as leaving, or removes one that is still idle.
 func (o *operating) leave(ctx context.Context, remove bool) (layout int, idle bool, err error) {
-	err = o.b.call(ctx, o.b.byIndex(false), o.b.step("remove_queue", one(&layout, &idle), o.now.micros, o.queue, remove))
+	err = o.b.run(ctx, o.b.byIndex(false), o.b.step("remove_queue", one(&layout, &idle), o.now.micros, o.queue, remove))
 	return layout, idle, err
 }
 
@@ -63,14 +63,14 @@ func (o *operating) leave(ctx context.Context, remove bool) (layout int, idle bo
 func (o *operating) stay(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
-	o.b.call(ctx, o.b.step("remove_queue_stay", nil, o.queue))
+	o.b.run(ctx, o.b.step("remove_queue_stay", nil, o.queue))
 }
 
 // awaitWriters waits until the transactions that are writing now have ended.
 func (o *operating) awaitWriters(ctx context.Context) error {
 	var writers []string
 	for begun := time.Now(); ; {
-		err := o.b.call(ctx, o.b.step("remove_queue_writers", one(&writers), writers))
+		err := o.b.run(ctx, o.b.step("remove_queue_writers", one(&writers), writers))
 		if err != nil || len(writers) == 0 {
 			return err
 		}
@@ -92,27 +92,3 @@ const (
 	// The pause between two checks of the writers; most end within this time.
 	writersPause = 5 * time.Millisecond
 )
-
-// transact runs f in a transaction of its own. If a step before the commit fails, nothing
-// was applied.
-func (b *Broker) transact(ctx context.Context, f func(session) error) error {
-	if err := b.usable(ctx); err != nil {
-		return err
-	}
-	tx, err := b.pool.Begin(ctx)
-	if err != nil {
-		return notSent(err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
-		defer cancel()
-		tx.Rollback(ctx) // does nothing after a commit
-	}()
-	if err := f(connSession{tx.Conn(), b.config.PollOnly}); err != nil {
-		if broker.MayHaveApplied(err) {
-			err = notSent(err)
-		}
-		return err
-	}
-	return classify(tx.Commit(ctx))
-}

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,10 @@ import (
 // Policy changes the rules that the request sets, in one statement. Setting a rule registers an
 // unknown queue; reading does not. If the request sets a rule of a key to zero, the rule is
 // removed from the key's policy.
-func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
-		return broker.Policy{}, broker.About(err, "policy", "", "")
+func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (p broker.Policy, err error) {
+	if err = cmp.Or(b.usable(ctx), req.Check(b.Limits())); err == nil {
+		p, err = b.policy(ctx, &req)
 	}
-	p, err := b.policy(ctx, &req)
 	return p, broker.About(err, "policy", req.Queue, "")
 }
 
@@ -35,15 +35,9 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 		changes[c.Rule.Name] = c.Value
 	}
 	if len(changes) == 0 {
-		look := b.step("policy", func(r rows) error { return read(r) }, req.Queue)
-		if req.Key != "" {
-			look = b.step("policy_key", look.read, req.Queue, req.Key)
-		}
-		if err := b.call(ctx, look); err != nil {
+		err := b.run(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue, req.Key))
+		if err = cmp.Or(err, checkLayout(layout)); err != nil {
 			return broker.Policy{}, err
-		}
-		if layout > knownLayout {
-			return broker.Policy{}, newerLayout(layout)
 		}
 		return readPolicy(rules)
 	}
@@ -52,16 +46,15 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 		return broker.Policy{}, err
 	}
 	wake := b.waker.broadcast(req.Queue) // the queue may have been resumed
-	var ignored any
-	change := b.step("policy_set", func(r rows) error { return read(r, &ignored) }, req.Queue, string(text), b.channel, wake)
+	change := b.step("policy_set", func(r rows) error { return read(r, nil) }, req.Queue, string(text), b.channel, wake)
 	if req.Key != "" {
 		change = b.step("policy_key_set", change.read, req.Queue, req.Key, string(text), b.channel, wake)
 	}
-	err = b.call(ctx, change)
+	err = b.run(ctx, change)
 	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
 		if layout, err = b.layout(ctx, req.Queue); err == nil {
-			err = newerLayout(layout)
+			err = checkLayout(layout)
 		}
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 	if req.Workers {
 		steps = append(steps, b.step("queues_workers", each(w.scan), names, slices.Collect(maps.Keys(known))))
 	}
-	if err := b.call(ctx, steps...); err != nil {
+	if err := b.run(ctx, steps...); err != nil {
 		return broker.QueuesReply{}, err
 	}
 	b.deltas.raise(deltas)
@@ -89,8 +89,8 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 		return info, err
 	}
 	info.Totals = totalsOf(folded).Plus(totalsOf(since))
-	if layout > knownLayout {
-		return info, broker.About(newerLayout(layout), "queues", info.Name, "")
+	if err := checkLayout(layout); err != nil {
+		return info, broker.About(err, "queues", info.Name, "")
 	}
 	if len(created) != lanes || len(oldest.first) != places {
 		return info, broker.ErrMalformed

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // Reclaim ends workers and takes over their jobs in one round trip, which is
 // one transaction. §8.
 func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}
 	now, queues := clockOf(req.Now), distinct(req.Queues)
@@ -22,7 +23,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	var callers, searched []string
 	var at int64 // when the store looked for leases that had run out
 	var got broker.Claimed
-	err := b.call(ctx, b.byIndex(false),
+	err := b.run(ctx, b.byIndex(false),
 		b.step("reclaim_end", each(func(r rows) error {
 			var queue string
 			var left bool
@@ -32,7 +33,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 			}
 			return err
 		}), now.micros, req.Worker, queues),
-		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
+		b.step("reclaim", func(r rows) error { return c.scan(r) }, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
 		b.step("reclaim_drained", one(&got.More), queues),
 		c.look(queues, 0, dueFloors{}))
 	if err != nil {

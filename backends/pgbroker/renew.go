@@ -1,11 +1,15 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -14,11 +18,10 @@ import (
 // worker follow. To register, to describe, or to renew other queues than before, it writes a row for
 // each queue. After the commit it may count the worker's leases, which then are already extended,
 // however long the count takes. If the count fails, Held is empty. §6, §7, §8.
-func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
-		return broker.Renewed{}, broker.About(err, "renew", "", "")
+func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (got broker.Renewed, err error) {
+	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
+		got, err = b.renew(ctx, &req)
 	}
-	got, err := b.renew(ctx, &req)
 	return got, broker.About(err, "renew", "", "")
 }
 
@@ -155,19 +158,16 @@ func (r *renewal) count(ctx context.Context) error {
 			if err := rs.Scan(&queue, &layout, &held); err != nil {
 				return err
 			}
-			if layout > knownLayout {
-				return newerLayout(layout)
-			}
 			r.got.Held[queue] = held
-			return nil
+			return checkLayout(layout)
 		})(rs)
 	}, r.req.Worker, r.queues))
 	if err != nil {
 		r.got.Held = nil
-		if errors.Is(err, broker.ErrNewerForm) {
-			return err
+		if !errors.Is(err, broker.ErrNewerForm) {
+			err = nil
 		}
-		return nil
+		return err
 	}
 	for _, q := range r.queues {
 		if _, known := r.got.Held[q]; !known {
@@ -181,4 +181,51 @@ func (r *renewal) count(ctx context.Context) error {
 // same order.
 func distinct(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
+}
+
+// pulse runs heartbeats on a connection that the broker keeps for them. Otherwise handlers that
+// use up the caller's pool would make their own leases run out.
+type pulse struct {
+	b     *Broker
+	start sync.Once
+	own   *pgxpool.Pool
+}
+
+// pulseConns is the number of these connections per process. One is enough, since a renewal
+// takes milliseconds, and a thousand processes need a thousand connections.
+const pulseConns = 1
+
+// pool returns the pool with that connection, configured like the caller's, or nil.
+func (p *pulse) pool() *pgxpool.Pool {
+	p.start.Do(func() {
+		config := p.b.pool.Config()
+		config.MaxConns, config.MinConns, config.MinIdleConns = pulseConns, 0, 0
+		if own, err := pgxpool.NewWithConfig(context.Background(), config); err == nil {
+			p.own = own
+		}
+	})
+	return p.own
+}
+
+// run runs a pipeline on this connection. If the pipeline was certainly not applied, because the
+// server has no connection left or the idle connection was lost, run uses the caller's pool.
+func (p *pulse) run(ctx context.Context, steps ...step) error {
+	if err := p.b.usable(ctx); err != nil {
+		return err
+	}
+	if own := p.pool(); own != nil {
+		err := p.b.runOn(ctx, own, steps...)
+		if !errors.Is(err, broker.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return p.b.run(ctx, steps...)
+}
+
+// close closes the connection. Calls that are under way may finish.
+func (p *pulse) close() {
+	p.start.Do(func() {}) // so that pool does not make it any more
+	if p.own != nil {
+		p.own.Close()
+	}
 }

@@ -36,9 +36,6 @@ func (f *flush) cut(limit int) *flush {
 
 // note remembers what became of the jobs of a run, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
-	if r.ids == nil {
-		r.ids, r.holders = make(map[string]bool), make(map[string]string)
-	}
 	for i, j := range run.jobs {
 		receipt := run.receipts[i]
 		unique := j.Body.Unique.Key
@@ -75,10 +72,10 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
 			continue
 		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left.jobs) == 0 && j.Body.Key == ""):
-			held.jobs, held.receipts = append(held.jobs, j), append(held.receipts, rest.receipts[i])
+			held.add(j, rest.receipts[i])
 			continue
 		}
-		left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
+		left.add(j, rest.receipts[i])
 		leave[j.ID] = true
 	}
 	if len(held.jobs) > 0 {
@@ -106,6 +103,6 @@ func (b *Broker) known(ctx context.Context, to port, f *flush) (map[string]bool,
 		err := r.Scan(&id)
 		known[id] = true
 		return err
-	}), f.now.micros, f.queue, f.column(jobID)))
+	}), f.now.micros, f.queue, column(f, jobID)))
 	return known, err
 }

@@ -43,30 +43,28 @@ func (f *flush) prepare(steps []step) []step {
 func (f *flush) storeRestored() step {
 	n := len(f.jobs)
 	var (
-		states                                 = make([]int16, n)
-		given                                  = make([]bool, n)
-		take                                   = make([]string, n)
-		epochs                                 = make([]int64, n)
-		created                                = make([]int64, n)
 		tails                                  = make([][]byte, n)
 		deliveries, failures, crashes, snoozes = make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
 	)
 	for i, j := range f.jobs {
-		past := j.Restore
-		head := past.NewHead(time.Time{})
-		states[i], given[i], epochs[i], created[i] = int16(past.State), j.Body.GivenID, past.Head.Epoch, broker.Micros(past.CreatedAt)
-		if j.TakesKey() {
-			take[i] = j.Body.Unique.Key
-		}
+		head := j.Restore.NewHead(time.Time{})
 		deliveries[i], failures[i] = int32(head.Deliveries), int32(head.Failures)
 		crashes[i], snoozes[i] = int32(head.Crashes), int32(head.Snoozes)
 		tails[i] = broker.AppendTail([]byte{}, &head)
 	}
+	states := values(f, func(j *broker.NewJob) int16 { return int16(j.Restore.State) })
+	created := values(f, func(j *broker.NewJob) int64 { return broker.Micros(j.Restore.CreatedAt) })
+	take := values(f, func(j *broker.NewJob) string {
+		if j.TakesKey() {
+			return j.Body.Unique.Key
+		}
+		return ""
+	})
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
-		f.now.micros, f.queue, f.pastLimit, f.column(jobID), states, f.lanes(), f.bodies(), f.numbers(runAt), f.numbers(f.delay),
-		f.numbers(retain), given, f.column(key), f.column(uniqueKey), take, f.token,
-		epochs, created, deliveries, failures, crashes, snoozes, tails)
+		f.now.micros, f.queue, f.pastLimit, column(f, jobID), states, f.lanes(), f.bodies(), column(f, runAt), column(f, f.delay),
+		column(f, retain), column(f, given), column(f, key), column(f, uniqueKey), take, f.token,
+		f.epochs(), created, deliveries, failures, crashes, snoozes, tails)
 }
 
 // lookRestored returns the statement that reports which IDs have a record, apart from the jobs
@@ -82,16 +80,12 @@ func (f *flush) lookRestored(stored []string) step {
 			_, f.held[id] = heldOf(*held)
 		}
 		return err
-	}), f.now.micros, f.queue, f.column(jobID), f.epochs(), stored)
+	}), f.now.micros, f.queue, column(f, jobID), f.epochs(), stored)
 }
 
 // epochs returns the epochs that restored jobs had in the other store.
 func (f *flush) epochs() []int64 {
-	all := make([]int64, len(f.jobs))
-	for i, j := range f.jobs {
-		all[i] = j.Restore.Head.Epoch
-	}
-	return all
+	return values(f, func(j *broker.NewJob) int64 { return j.Restore.Head.Epoch })
 }
 
 // lookHolders returns the statement that reports which jobs hold the unique keys that could not be
@@ -137,8 +131,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 		f.stored = []string{} // no job; nil would mean all
 	}
 	self, payload := wake.args(f.queue)
-	var ignored any
-	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
+	return f.b.step("restore_end", one(nil), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
 }
 
 // acceptRestored fills in the receipt of a restored job.

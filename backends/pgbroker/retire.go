@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,12 +10,11 @@ import (
 
 // Retire first ends the worker's ID, and then releases its jobs in batches, as a settle does. If
 // the call fails in between, other workers reclaim the rest. §12.
-func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
-		return broker.Retired{}, broker.About(err, "retire", "", "")
+func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (got broker.Retired, err error) {
+	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
+		b.leases.forget(req.Worker)
+		got, err = b.retire(ctx, &req)
 	}
-	b.leases.forget(req.Worker)
-	got, err := b.retire(ctx, &req)
 	return got, broker.About(err, "retire", "", "")
 }
 
@@ -25,19 +25,19 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	for {
 		var held []broker.Job
 		layout := 0
-		err := b.call(ctx, b.byIndex(false), b.step("queue_layout", one(&layout), queues),
+		err := b.run(ctx, b.byIndex(false), b.step("queue_layout", one(&layout), queues),
 			b.step("renew_apart", nil, req.Worker), b.step("retire_meet", nil, now.micros, req.Worker, queues),
 			b.step("retire_end", nil, now.micros, req.Worker, queues),
 			b.step("retire_held", each(func(r rows) error {
-				j, err := scanLease(r)
+				var j broker.Job
+				var head headRow
+				err := r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...)
+				j.Head, _ = head.head() // if the tail cannot be read, the stored tail does not change
 				held = append(held, j)
 				return err
 			}), req.Worker, queues, retireBatch))
-		if err != nil {
+		if err = cmp.Or(err, checkLayout(layout)); err != nil {
 			return got, err
-		}
-		if layout > knownLayout {
-			return got, newerLayout(layout)
 		}
 		released, err := b.release(ctx, b, req.Worker, req.Now, held)
 		got.Released = append(got.Released, released...)
@@ -69,14 +69,4 @@ func (b *Broker) release(ctx context.Context, on session, worker string, now tim
 		}
 	}
 	return released, err
-}
-
-// scanLease reads a row of retire_held.sql. If the tail cannot be read, the stored tail does
-// not change.
-func scanLease(r rows) (j broker.Job, err error) {
-	var head headRow
-	if err = r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...); err == nil {
-		j.Head, _ = head.head()
-	}
-	return j, err
 }

@@ -105,7 +105,7 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 		if err := q.policy.Admit(j); err != nil {
 			rest.receipts[i].Err = broker.About(err, "enqueue", j.Queue, j.ID)
 		} else {
-			admitted.jobs, admitted.receipts = append(admitted.jobs, j), append(admitted.receipts, rest.receipts[i])
+			admitted.add(j, rest.receipts[i])
 		}
 	}
 	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
@@ -115,45 +115,39 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 	if err := b.lookKeys(rest, &q, func(s step) error { return to.byIndex(ctx, s) }); err != nil {
 		return 0, err
 	}
-	out := rest.part(nil, nil)
+	out, left := rest.part(nil, nil), rest.part(nil, nil)
 	var why []error
 	now := q // the room before any of these jobs is stored
 	now.keys = maps.Clone(q.keys)
-	taken := 0
 	seen := make(map[string]bool)
-	for i, j := range rest.jobs {
+	at := 0
+	for ; at < len(rest.jobs); at++ {
+		j, r := rest.jobs[at], rest.receipts[at]
 		if seen[j.ID] || !sameKind(rest.jobs[0], j) {
 			break
 		}
 		seen[j.ID] = true
 		if err := now.full(j); err != nil {
-			out.jobs, out.receipts, why = append(out.jobs, j), append(out.receipts, rest.receipts[i]), append(why, err)
+			out.add(j, r)
+			why = append(why, err)
 			continue
 		}
 		if q.full(j) != nil {
 			break
 		}
 		q.take(j)
-		taken++
+		left.add(j, r)
 	}
+	room = len(left.jobs)
 	if len(out.jobs) == 0 {
-		return taken, nil
+		return room, nil
 	}
-	left, gone := rest.part(nil, nil), make(map[*broker.Receipt]bool, len(out.receipts))
-	for _, r := range out.receipts {
-		gone[r] = true
-	}
-	for i, j := range rest.jobs {
-		if !gone[rest.receipts[i]] {
-			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
-		}
-	}
-	rest.jobs, rest.receipts = left.jobs, left.receipts
+	rest.jobs, rest.receipts = append(left.jobs, rest.jobs[at:]...), append(left.receipts, rest.receipts[at:]...)
 	if err := b.turnAway(ctx, to, out, why); err != nil {
-		rest.jobs, rest.receipts = append(out.jobs, rest.jobs...), append(out.receipts, rest.receipts...)
+		rest.again(out)
 		return 0, err
 	}
-	return taken, nil
+	return room, nil
 }
 
 // turnAway refuses jobs for which there is no room: as duplicates if their IDs exist, otherwise

@@ -47,9 +47,6 @@ func (r *rounds) note(queue string, inRounds bool) (begins bool) {
 	_, known := r.turns[queue]
 	switch {
 	case inRounds && !known:
-		if r.turns == nil {
-			r.turns = make(map[string]int64)
-		}
 		r.turns[queue] = 0
 	case !inRounds && known:
 		delete(r.turns, queue)

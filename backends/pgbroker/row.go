@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -48,4 +49,71 @@ func (r *jobRow) job(queue string, state broker.State) broker.Job {
 		j.Broken = err
 	}
 	return j
+}
+
+// lean returns an array of strings, of bytes or of int64 in a form that pgx encodes
+// without an allocation for each element; other arguments stay as they are.
+func lean(arg any) any {
+	switch a := arg.(type) {
+	case []string:
+		if a != nil {
+			return textArray(a)
+		}
+	case [][]byte:
+		if a != nil {
+			return bytesArray(a)
+		}
+	case []int64:
+		if a != nil {
+			return int64Array(a)
+		}
+	}
+	return arg
+}
+
+// Method Index of an array returns a pointer to the element, which needs no allocation. TextValue
+// is for connections that send arguments as text.
+type (
+	textArray  []string
+	bytesArray [][]byte
+	int64Array []int64
+
+	textElement  string
+	bytesElement []byte
+	int64Element int64
+)
+
+func (a textArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a textArray) Index(i int) any                     { return (*textElement)(&a[i]) }
+func (a textArray) IndexType() any                      { return new(textElement) }
+func (a textArray) TextValue() (pgtype.Text, error)     { return asText([]string(a)) }
+
+func (a bytesArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a bytesArray) Index(i int) any                     { return (*bytesElement)(&a[i]) }
+func (a bytesArray) IndexType() any                      { return new(bytesElement) }
+func (a bytesArray) TextValue() (pgtype.Text, error)     { return asText([][]byte(a)) }
+
+func (a int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
+func (a int64Array) Index(i int) any                     { return (*int64Element)(&a[i]) }
+func (a int64Array) IndexType() any                      { return new(int64Element) }
+func (a int64Array) TextValue() (pgtype.Text, error)     { return asText([]int64(a)) }
+
+func (e *textElement) TextValue() (pgtype.Text, error) {
+	return pgtype.Text{String: string(*e), Valid: true}, nil
+}
+func (e *bytesElement) BytesValue() ([]byte, error) { return *e, nil }
+func (e *int64Element) Int64Value() (pgtype.Int8, error) {
+	return pgtype.Int8{Int64: int64(*e), Valid: true}, nil
+}
+
+func dimensions(n int) []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}}
+}
+
+// asText returns an array in PostgreSQL's text form.
+func asText(array any) (pgtype.Text, error) {
+	types := pgtype.NewMap()
+	t, _ := types.TypeForValue(array)
+	text, err := types.Encode(t.OID, pgtype.TextFormatCode, array, nil)
+	return pgtype.Text{String: string(text), Valid: text != nil}, err
 }

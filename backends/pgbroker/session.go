@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // step is one statement of a pipeline, and the function that reads its answer.
@@ -129,9 +131,6 @@ func each(f func(rows) error) func(rows) error {
 	}
 }
 
-// run makes the broker itself a session: each run uses a connection of the pool.
-func (b *Broker) run(ctx context.Context, steps ...step) error { return b.call(ctx, steps...) }
-
 // poolSession runs statements on the pool, even after the broker was closed.
 type poolSession struct{ b *Broker }
 
@@ -139,8 +138,8 @@ func (s poolSession) run(ctx context.Context, steps ...step) error {
 	return s.b.runOn(ctx, s.b.pool, steps...)
 }
 
-// call runs a pipeline on a connection of the pool.
-func (b *Broker) call(ctx context.Context, steps ...step) error {
+// run runs a pipeline on a connection of the pool.
+func (b *Broker) run(ctx context.Context, steps ...step) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
@@ -157,6 +156,30 @@ func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) e
 		return notSent(pgconn.ErrConnClosed)
 	}
 	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
+}
+
+// transact runs f in a transaction of its own. If a step before the commit fails, nothing
+// was applied.
+func (b *Broker) transact(ctx context.Context, f func(session) error) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	tx, err := b.pool.Begin(ctx)
+	if err != nil {
+		return notSent(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+		defer cancel()
+		tx.Rollback(ctx) // does nothing after a commit
+	}()
+	if err := f(connSession{tx.Conn(), b.config.PollOnly}); err != nil {
+		if broker.MayHaveApplied(err) {
+			err = notSent(err)
+		}
+		return err
+	}
+	return classify(tx.Commit(ctx))
 }
 
 // step returns a step with the named statement.
@@ -183,3 +206,21 @@ func milliseconds(d time.Duration) *string {
 	s := strconv.FormatInt(d.Milliseconds(), 10)
 	return &s
 }
+
+// clock is a request's Now as statements take it: rounded down, so that nothing happens
+// early, or nil for the store's own clock.
+type clock struct {
+	micros *int64
+	frac   int64 // 1 if Now was rounded down, which after adds again; otherwise 0
+}
+
+func clockOf(now time.Time) clock {
+	if now.IsZero() {
+		return clock{}
+	}
+	us := now.UnixMicro()
+	return clock{micros: &us, frac: broker.Micros(now) - us}
+}
+
+// after returns d in µs, rounded up, to be added to the clock.
+func (c clock) after(d time.Duration) int64 { return broker.DurationMicros(d) + c.frac }

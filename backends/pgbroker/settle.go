@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,13 +13,13 @@ import (
 // Settle ends leases with one statement per queue, all in one round trip and
 // transaction. §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "settle", "", "")
 	}
 	s := newSettling(b, &req)
 	var err error
 	if steps := s.steps(); len(steps) > 0 {
-		err = b.call(ctx, append([]step{b.byIndex(false)}, steps...)...)
+		err = b.run(ctx, append([]step{b.byIndex(false)}, steps...)...)
 	}
 	return s.verdicts(ctx, err)
 }
@@ -58,6 +59,9 @@ func newSettling(b *Broker, req *broker.SettleRequest) *settling {
 		t := byQueue[queue]
 		if t == nil {
 			t = &settleTurn{queue: queue}
+			if broker.CheckQueue(queue) != nil { // the server may not even take such a name
+				t.queue = ""
+			}
 			byQueue[queue] = t
 			s.turns = append(s.turns, t)
 		}
@@ -105,6 +109,9 @@ func (s *settling) turn(t *settleTurn) step {
 	for at, i := range t.items {
 		item := &s.req.Items[i]
 		ref := item.Job.Ref()
+		if broker.CheckName("id", ref.ID) != nil { // the server may not even take such an ID
+			ref.ID, ref.Epoch = "", noEpoch
+		}
 		o := item.Outcome
 		switch before, ok := seen[ref]; {
 		case !ok:
@@ -158,8 +165,7 @@ func (s *settling) turn(t *settleTurn) step {
 		t.wake = s.b.waker.announce(t.queue, false, len(t.alive))
 	}
 	self, payload := t.wake.args(t.queue)
-	var ignored any
-	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
+	return s.b.step("settle", t.read(nil), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
 		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, self, payload)
 }
 
@@ -230,15 +236,13 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 		if err != nil {
 			return err
 		}
-		if layout > knownLayout {
-			fault = newerLayout(layout)
-		}
+		fault = cmp.Or(checkLayout(layout), fault)
 	case t.last != nil && s.req.Number == *t.last:
 		applied = t.known
 	case t.last != nil && s.req.Number < *t.last:
 		applied = nil
 	case t.repeat: // the other sending committed while this one waited for the rows
-		if err := s.b.call(ctx, s.b.step("settle_verdicts", one(&applied), t.queue, s.req.Worker, s.req.Number)); err != nil {
+		if err := s.b.run(ctx, s.b.step("settle_verdicts", one(&applied), t.queue, s.req.Worker, s.req.Number)); err != nil {
 			return err
 		}
 	}

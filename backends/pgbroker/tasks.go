@@ -29,11 +29,7 @@ func (t *tasks) start(f func(ctx context.Context)) bool {
 	if t.stopped {
 		return false
 	}
-	t.group.Add(1)
-	go func() {
-		defer t.group.Done()
-		f(t.ctx)
-	}()
+	t.group.Go(func() { f(t.ctx) })
 	return true
 }
 

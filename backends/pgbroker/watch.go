@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -30,11 +31,12 @@ const (
 // Watch delivers events until ctx ends or the broker is closed. It returns when the broker
 // listens and the queues are marked as watched, so that it sees all later settles. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
-		return nil, broker.About(err, "watch", "", "")
-	}
 	w := &watcher{queues: distinct(req.Queues), kinds: slices.Clone(req.Kinds), events: make(chan broker.Event, watchBuffer)}
-	if err := b.watch(ctx, w); err != nil {
+	err := cmp.Or(b.usable(ctx), req.Check())
+	if err == nil {
+		err = b.watch(ctx, w)
+	}
+	if err != nil {
 		return nil, broker.About(err, "watch", "", "")
 	}
 	return w.events, nil
@@ -47,7 +49,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		}
 	}
 	var last int64
-	if err := b.call(ctx, append(b.watchMarks(w), b.step("watch_last", one(&last)))...); err != nil {
+	if err := b.run(ctx, append(b.watchMarks(w), b.step("watch_last", one(&last)))...); err != nil {
 		return err
 	}
 	b.watchers.add(w)
@@ -88,7 +90,7 @@ func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
 	for {
 		select {
 		case <-tick.C:
-			b.call(ctx, b.watchMarks(w)...)
+			b.run(ctx, b.watchMarks(w)...)
 		case <-ctx.Done():
 			return
 		}
@@ -114,7 +116,7 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 			steps = b.watchMarks(w)
 		}
 		found := 0
-		err := b.call(ctx, append(steps, b.step("watch_events", each(func(r rows) error {
+		err := b.run(ctx, append(steps, b.step("watch_events", each(func(r rows) error {
 			var id int64
 			var payload string
 			err := r.Scan(&id, &payload)
@@ -140,42 +142,26 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 }
 
 // watchers has the watchers of one broker.
-type watchers struct {
-	mu  sync.Mutex
-	all map[*watcher]struct{}
-}
+type watchers struct{ all sync.Map }
 
-func (s *watchers) add(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[*watcher]struct{})
-	}
-	s.all[w] = struct{}{}
-}
+func (s *watchers) add(w *watcher) { s.all.Store(w, nil) }
 
 // remove ends a watcher; removing it again does nothing.
 func (s *watchers) remove(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, w)
+	s.all.Delete(w)
 	w.close()
 }
 
 func (s *watchers) tell(kind, queue, lines string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.all {
-		w.tell(kind, queue, lines)
+	for w := range s.all.Range {
+		w.(*watcher).tell(kind, queue, lines)
 	}
 }
 
 // missed tells all watchers that the connection was lost, and that events may have been missed.
 func (s *watchers) missed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for w := range s.all {
-		w.send(broker.Event{Kind: broker.EventMissed, Missed: 1})
+	for w := range s.all.Range {
+		w.(*watcher).send(broker.Event{Kind: broker.EventMissed, Missed: 1})
 	}
 }
 
@@ -228,5 +214,34 @@ func (w *watcher) close() {
 	if !w.closed {
 		w.closed = true
 		close(w.events)
+	}
+}
+
+// eventBytes bounds a notification; the server takes 8000 bytes at most.
+const eventBytes = 7000
+
+// events are notifications about jobs of one queue, as dispatch reads them.
+type events struct {
+	head     string
+	payloads []string
+}
+
+func newEvents(kind, queue string) *events { return &events{head: kind + "\n" + queue} }
+
+func (e *events) add(state broker.State, id string) {
+	line := "\n" + strconv.Itoa(int(state)) + " " + id
+	if n := len(e.payloads); n > 0 && len(e.payloads[n-1])+len(line) <= eventBytes {
+		e.payloads[n-1] += line
+	} else {
+		e.payloads = append(e.payloads, e.head+line)
+	}
+}
+
+// tell publishes events to watchers, after the transaction that caused the events. Events are
+// hints: if they cannot be sent, they are lost. With always, they are sent even if no watcher
+// is known.
+func (b *Broker) tell(ctx context.Context, queue string, e *events, always bool) {
+	if len(e.payloads) > 0 {
+		b.run(ctx, b.step("tell", nil, b.channel, queue, e.payloads, always))
 	}
 }

@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @queue, @ids, which may include other jobs
 -- Returns: nothing
 -- Called by: the callers of settle.sql, after it; (*Broker).Operate, after operate_cancel.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, keep_completed, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), ended as (
   delete from jobs.job j where j.queue = (select id from place) and j.id = any (@ids::text[]) and j.state = 7
@@ -23,10 +21,6 @@ with clock as materialized (
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
   insert into jobs.call (queue, key) select distinct queue, key from ended where head is not null
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
-    and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
-)
+), {{freed}}
 insert into jobs.count_delta (queue, cancelled)
 select (select id from place), c.n from (select count(*) as n from ended where keep > 0) c where c.n > 0

@@ -5,11 +5,7 @@
 --   lanes 2 to 9, @bytes at which the answer ends
 -- Returns: one row per job: number of its queue, lane, seq, cancel, the columns of jobRow, and whether @bytes left some out
 -- Called by: (*Broker).Claim
-with {{claimable}}, taken as materialized (
-  -- What lease_due.sql leased.
-  select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
-         coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
-), picked as materialized (
+with {{claimable}}, {{taken}}, picked as materialized (
   select r.place, r.size, sum(r.size) over (rows unbounded preceding) - r.size + (select bytes from taken) as before
   from share s cross join lateral (
     select l.place, l.size
@@ -26,14 +22,7 @@ with {{claimable}}, taken as materialized (
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from leased where unique_key is not null))
-    and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
-), counted as (
-  insert into jobs.count_delta (queue, pending, active, bytes)
-  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
-)
+), {{started}}
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
        exists (select from picked where before >= @bytes)
 from leased

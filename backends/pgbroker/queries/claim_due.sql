@@ -4,9 +4,7 @@
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
 --   how many jobs became pending in all, next due time|null, the queue's priority round|null, how claims serve it|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), asked as materialized (
+with {{clock}}, asked as materialized (
   select s.ord, q.id as queue, q.layout, q.priority_round, q.flow
   from unnest(@queues::text[]) with ordinality as s(name, ord)
   left join lateral (select id, layout, priority_round, flow from jobs.queue where name = s.name limit 1) q on true

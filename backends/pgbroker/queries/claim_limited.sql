@@ -9,10 +9,7 @@ with share as materialized (
   from jobs.queue q
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
   where q.name = @queue and q.layout <= 1 and not q.paused and q.flow & 1 = 0 and q.priority_round = 0
-), taken as materialized (
-  select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
-         coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
-), picked as materialized (
+), {{taken}}, picked as materialized (
   select r.place, r.size, sum(r.size) over (rows unbounded preceding) - r.size + (select bytes from taken) as before
   from share s cross join lateral (
     select l.place, l.size
@@ -27,14 +24,7 @@ with share as materialized (
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = (select queue from share) and u.key = any (array(select unique_key from leased where unique_key is not null))
-    and u.mode = 1 and exists (select from leased l where l.unique_key = u.key and l.id = u.job)
-), counted as (
-  insert into jobs.count_delta (queue, pending, active, bytes)
-  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
-), spent as (
+), {{started}}, spent as (
   update jobs.limiter set used = used + (select count(*) from leased)
   where queue = (select id from jobs.queue where name = @queue and rate > 0) and exists (select from leased)
 ), told as materialized (

@@ -4,11 +4,7 @@
 -- Params: @worker, @limit, @queues, @limits, @floors and @bytes as in claim.sql, @turns the number of the next turn of each queue
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
-with {{claimable}}, taken as materialized (
-  -- What lease_due.sql leased.
-  select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
-         coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
-), going as materialized (
+with {{claimable}}, {{taken}}, going as materialized (
   select s.ord, s.queue, s.worker, least(s.most, @limit - taken.jobs) as most, (@turns::bigint[])[s.ord::int] + taken.jobs as turn,
          coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
   from share s cross join taken
@@ -57,14 +53,7 @@ with {{claimable}}, taken as materialized (
   where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = any (array(select queue from going)) and u.key = any (array(select unique_key from leased where unique_key is not null))
-    and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
-), counted as (
-  insert into jobs.count_delta (queue, pending, active, bytes)
-  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
-)
+), {{started}}
 select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,
        (select count(*) from chosen) > (select count(*) from picked where before < @bytes)
 from leased l join picked p on p.queue = l.queue and p.id = l.id

@@ -2,4 +2,4 @@
 -- Params: @now µs|null
 -- Returns: one row: now
 -- Called by: methods that read
-select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
+select {{now}}

@@ -3,7 +3,7 @@
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, in one transaction before the partition is dropped
 with clock as materialized (
-  select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
+  select {{store_time}} as now
 ), gone as materialized (
   select queue, count(*) filter (where state = 5) as completed, count(*) filter (where state = 7) as cancelled
   from jobs.history where day = @day group by queue

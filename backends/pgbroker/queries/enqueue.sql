@@ -9,7 +9,7 @@
 with clock as materialized (
   -- The transaction must get its ID before it takes a seq: the scan floor needs that.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
-                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
+                  {{store_time}}) as now, pg_current_xact_id() as xid
 ), place as materialized (
   select id from jobs.queue
   where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)

@@ -7,7 +7,7 @@
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue.sql or restore.sql; (*Broker).Operate
 with clock as materialized (
   select now, set_config('jobs_enqueue.now', now::text, true)
-  from (select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c
+  from (select {{now}} as now) c
 ), wish as materialized (
   select q.id as queue, n.key, n.id, n.mode, clock.now + nullif(n.ttl, 0) as until
   from clock cross join (select id from jobs.queue where name = @queue and layout <= 1 and (not bounded or @limited)) q

@@ -2,11 +2,7 @@
 -- Params: @now µs|null, @queue, @ids
 -- Returns: one row per such ID
 -- Called by: (*Broker).Enqueue, for jobs that a full queue refuses
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
-  select id from jobs.queue where name = @queue
-)
+with {{clock}}, {{place}}
 select id from jobs.job where queue = (select id from place) and id = any (@ids::text[])
 union all
 select id from jobs.dead where queue = (select id from place) and id = any (@ids::text[])

@@ -10,7 +10,7 @@ with stored as (
   select q.id, n.id, 1, n.lane, nextval('jobs.job_seq'), q.now, n.body
   from (
     -- The transaction must get its ID before it takes a seq: the scan floor needs that. An unused column would not be evaluated.
-    select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+    select q.id, {{now}} as now
     from jobs.queue q
     where name = @queue and layout <= 1 and not leaving and keep_completed = 0 and (not bounded or @limited)
       and pg_current_xact_id() is not null

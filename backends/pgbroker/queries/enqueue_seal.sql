@@ -4,11 +4,7 @@
 --   for none|null, @token|null, @self|null and @payload as in wake.sql
 -- Returns: one row per refused job: ID, whether the ID has a record, holder of its unique key|null
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
-  select id from jobs.queue where name = @queue
-), known as materialized (
+with {{clock}}, {{place}}, known as materialized (
   select id from jobs.dead where queue = (select id from place) and id = any (@ids::text[])
   union all
   select id from jobs.history where queue = (select id from place) and id = any (@ids::text[])

@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @id and @queue number of its queue, locked, @more what is appended to its tail
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), lost as (
+with {{clock}}, lost as (
   delete from jobs.job where id = @id and queue = @queue returning *
 ), freed as (
   delete from jobs.unique_key u using lost where u.key = lost.unique_key and u.queue = lost.queue and u.job = lost.id and u.mode <> 2

@@ -4,7 +4,7 @@
 --   last day listed|null, when the oldest record that is pruned one by one expired|null µs, deltas of counts
 -- Called by: (*Broker).Examine
 with clock as materialized (
-  select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
+  select {{store_time}} as now
 ), there as materialized (
   select substring(c.relname from '^history_([0-9]+)$')::int as day
   from pg_inherits i join pg_class c on c.oid = i.inhrelid

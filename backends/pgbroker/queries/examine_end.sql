@@ -7,5 +7,5 @@ with gone as (
   delete from jobs.worker w where w.id = @id and w.queue = @queue and not exists (select from jobs.queue where id = @queue)
 )
 update jobs.worker set drained = false,
-  ended_at = coalesce(ended_at, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint))
+  ended_at = coalesce(ended_at, {{now}})
 where id = @id and queue = @queue and drained and exists (select from jobs.queue where id = @queue)

@@ -3,13 +3,9 @@
 --   @begins, @text, @type as in parts/sieved.sql
 -- Returns: time of death, 0, and the other columns of foundRow, and whether it is the last one of a full page
 -- Called by: (*Broker).Find
-with last as materialized (
-  select d.died_at, d.id from jobs.dead d
+with page as materialized (
+  select d.*, row_number() over (order by d.died_at, d.id) as n from jobs.dead d
   where d.queue = (select id from jobs.queue where name = @queue)
     and (d.died_at, d.id) > (@died_at::bigint, @id::text) and d.died_at < @until
-  order by d.died_at, d.id limit 1 offset @limit - 1)
+  order by d.died_at, d.id limit @limit)
 {{sieved}}
-  and d.queue = (select id from jobs.queue where name = @queue)
-  and (d.died_at, d.id) > (@died_at::bigint, @id::text)
-  and (d.died_at, d.id) <= (coalesce((select died_at from last), @until), coalesce((select id from last), ''))
-order by d.died_at, d.id

@@ -27,6 +27,6 @@ select pg_snapshot_xmin(s.snapshot)::text::bigint, pg_current_xact_id()::text::b
             order by j.seq limit 1)
     from place p cross join generate_series(2, 9) as l(lane)
     order by p.ord, l.lane),
-  (extract(epoch from statement_timestamp()) * 1000000)::bigint,
+  {{store_time}},
   array(select run_at from due order by ord), array(select seq from due order by ord)
 from (select pg_current_snapshot() as snapshot offset 0) s

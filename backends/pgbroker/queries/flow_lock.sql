@@ -24,7 +24,7 @@ with share as materialized (
   select key, min(n) as n from calls group by key
   union all
   (select name, 0 from jobs.key where queue = (select queue from share where most > 0) and blocked is not null and until is not null
-    and until <= coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) order by until limit @calls)
+    and until <= {{now}} order by until limit @calls)
   union all
   (select name, 0 from jobs.key where queue = (select queue from share where most > 0) and blocked < (select changed from share)
     order by blocked limit @calls)
@@ -33,7 +33,7 @@ with share as materialized (
 ), had as materialized (
   -- Their rate keeps those back that are held: they are looked at again at its time, so what calls them before is dropped.
   select name, ctid as place, coalesce(blocked >= (select changed from share)
-           and until - coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
+           and until - {{now}}
              between 1 and (select per from share), false) as held
   from jobs.key where queue = (select queue from share) and name = any (array(select name from known))
   for no key update skip locked

@@ -5,7 +5,7 @@
 with place as materialized (
   select id, (policy->>'retry_rate')::bigint as jobs, coalesce((policy->>'retry_rate_per')::bigint, 0) as per,
          coalesce((policy->>'retry_rate_burst')::bigint, 0) as burst,
-         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+         {{now}} as now
   from jobs.queue where name = @queue and layout <= 1 and flow & 4 > 0
 ), bucket as materialized (
   select f.*

@@ -8,7 +8,7 @@ with place as materialized (
   select id, max_active, rate, coalesce((policy->>'rate_per')::bigint, 0) as per, coalesce((policy->>'rate_burst')::bigint, 0) as burst,
          -- The same time for all queues of the claim, since all their limits were locked before.
          coalesce(@now::bigint, nullif(split_part(current_setting('jobs_claim.room', true), ':', 3), '')::bigint,
-                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+                  {{store_time}}) as now
   from jobs.queue where name = @queue and layout <= 1 and not paused and flow & 2 > 0
 ), active as materialized (
   select count(*) as n from place p cross join lateral (

@@ -7,37 +7,32 @@
 -- Called by: (*Broker).Claim, in one transaction before flow_lock.sql
 with place as materialized (
   select id from jobs.queue where name = @queue and layout <= 1 and not paused
-), free_1 as materialized (
-  select 1 as n from jobs.key where queue = (select id from place) and pass[1] is not null order by pass[1], name limit 1
-  for no key update skip locked
-), free_2 as materialized (
-  select 1 as n from jobs.key where queue = (select id from place) and pass[2] is not null order by pass[2], name limit 1
-  for no key update skip locked
-), free_3 as materialized (
-  select 1 as n from jobs.key where queue = (select id from place) and pass[3] is not null order by pass[3], name limit 1
-  for no key update skip locked
-), free_4 as materialized (
-  select 1 as n from jobs.key where queue = (select id from place) and pass[4] is not null order by pass[4], name limit 1
-  for no key update skip locked
+), free as materialized (
+  select n from (select 1 as n from jobs.key where queue = (select id from place) and pass[1] is not null order by pass[1], name limit 1
+                 for no key update skip locked) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from place) and pass[2] is not null order by pass[2], name limit 1
+                 for no key update skip locked) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from place) and pass[3] is not null order by pass[3], name limit 1
+                 for no key update skip locked) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from place) and pass[4] is not null order by pass[4], name limit 1
+                 for no key update skip locked) k
 ), taken as materialized (
-  select id from place
-  where not exists (select from free_1) and not exists (select from free_2) and not exists (select from free_3)
-    and not exists (select from free_4)
-), next_1 as materialized (
-  select 1 as n from jobs.key where queue = (select id from taken) and pass[1] is not null order by pass[1], name limit 1
-  for no key update
-), next_2 as materialized (
-  select 1 as n from jobs.key where queue = (select id from taken where not exists (select from next_1)) and pass[2] is not null
-  order by pass[2], name limit 1 for no key update
-), next_3 as materialized (
-  select 1 as n from jobs.key
-  where queue = (select id from taken where not exists (select from next_1) and not exists (select from next_2)) and pass[3] is not null
-  order by pass[3], name limit 1 for no key update
-), next_4 as materialized (
-  select 1 as n from jobs.key
-  where queue = (select id from taken where not exists (select from next_1) and not exists (select from next_2)
-    and not exists (select from next_3)) and pass[4] is not null
-  order by pass[4], name limit 1 for no key update
+  select id from place where not exists (select from free)
+), next as materialized (
+  -- Only the first one, since the reader stops at it.
+  select n from (select 1 as n from jobs.key where queue = (select id from taken) and pass[1] is not null order by pass[1], name limit 1
+                 for no key update) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from taken) and pass[2] is not null order by pass[2], name limit 1
+                 for no key update) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from taken) and pass[3] is not null order by pass[3], name limit 1
+                 for no key update) k
+  union all
+  select n from (select 1 as n from jobs.key where queue = (select id from taken) and pass[4] is not null order by pass[4], name limit 1
+                 for no key update) k
 )
-select from place where exists (select from next_1) or exists (select from next_2) or exists (select from next_3)
-  or exists (select from next_4)
+select from place where exists (select from next)

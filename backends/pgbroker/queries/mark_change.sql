@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @name, @owner, @fence, @ttl time to live µs, 0 to drop it, @value|null to keep it
 -- Returns: the columns of a mark, no row when this owner does not hold it with this fence
 -- Called by: (*Broker).Mark
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-)
+with {{clock}}
 update jobs.mark m set until = clock.now + @ttl, value = coalesce(@value, m.value)
 from clock where m.name = @name and m.owner = @owner and m.fence = @fence and m.until > clock.now
 returning m.owner, m.fence, m.value, m.until

@@ -3,4 +3,4 @@
 -- Returns: the columns of a mark, no row when the mark is free
 -- Called by: (*Broker).Mark
 select owner, fence, value, until from jobs.mark
-where name = @name and until > coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
+where name = @name and until > {{now}}

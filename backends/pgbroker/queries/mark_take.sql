@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @name, @owner, @ttl time to live µs, @value
 -- Returns: the columns of a mark, no row when another owner holds it
 -- Called by: (*Broker).Mark
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-)
+with {{clock}}
 insert into jobs.mark as m (name, owner, fence, value, until)
 select @name, @owner, nextval('jobs.mark_fence'), @value, clock.now + @ttl from clock
 on conflict (name) do update set

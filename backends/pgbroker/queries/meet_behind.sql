@@ -2,9 +2,7 @@
 -- Params: @queue, @id, @key, @before the holder, locked, @holder what the job records of it
 -- Returns: one row: 1, or 0 if that job does not hold the key any more, and then the transaction must be undone
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), was as materialized (
+with {{place}}, was as materialized (
   select state from jobs.job where queue = (select id from place) and id = @id::text
 ), behind as (
   update jobs.job set state = 8, held = state::text || ':' || @holder::text, run_at = coalesce(run_at, 0), unique_key = @key::text

@@ -4,9 +4,7 @@
 -- Returns: one row: now, the queue's policy if it limits what an enqueue may store|null, whether the ID has a record, the job that an
 --   earlier enqueue with this ID replaced|null, the holder|null, the mode of its hold, the job behind the holder|null
 -- Called by: (*Broker).Enqueue, in one transaction after meet_lock.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, case when bounded then policy end as policy from jobs.queue where name = @queue and layout <= 1
 ), remembered as materialized (
   select replaced from jobs.remembered where queue = (select id from place) and id = @id::text and until > (select now from clock)

@@ -2,9 +2,7 @@
 -- Params: @queue, @ids, all of them locked
 -- Returns: nothing
 -- Called by: (*Broker).Operate
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), was as materialized (
+with {{place}}, was as materialized (
   select state, octet_length(body) as size from jobs.job where queue = (select id from place) and id = any (@ids::text[])
 ), ended as (
   update jobs.job set state = 7, epoch = coalesce(epoch, 0) + 1 where queue = (select id from place) and id = any (@ids::text[])

@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @queue, @ids, all of them locked, @elsewhere whether another store has them now
 -- Returns: nothing
 -- Called by: (*Broker).Operate
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), live as (
   delete from jobs.job where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, unique_key,

@@ -2,9 +2,7 @@
 -- Params: @queue, @id of a job that is locked, @body
 -- Returns: nothing
 -- Called by: (*Broker).Operate, in one transaction after operate_body.sql
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), live as (
+with {{place}}, live as (
   update jobs.job set body = @body::bytea where queue = (select id from place) and id = @id::text
   returning octet_length(body) - (select octet_length(body) from jobs.job where queue = (select id from place) and id = @id) as more
 ), counted as (

@@ -2,9 +2,7 @@
 -- Params: @queue, @ids, all of them locked, @holder for whom
 -- Returns: nothing
 -- Called by: (*Broker).Operate
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), was as materialized (
+with {{place}}, was as materialized (
   select state from jobs.job where queue = (select id from place) and id = any (@ids::text[])
 ), held as (
   update jobs.job set state = 8, held = state::text || ':' || @holder::text, run_at = coalesce(run_at, 0), epoch = coalesce(epoch, 0) + 1

@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @queue, @ids, all of them locked, @run_at run time µs|null, @delay µs, @self and @payload as in wake.sql
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), due as materialized (
+with {{clock}}, due as materialized (
   select now, coalesce(@run_at::bigint, now + @delay) as due from clock
 ), turn as materialized (
   select o.id, nextval('jobs.job_seq') as seq

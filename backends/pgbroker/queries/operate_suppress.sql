@@ -2,9 +2,7 @@
 -- Params: @queue, @ids, all of them locked, @tails, @suppressed whether they are suppressed
 -- Returns: nothing
 -- Called by: (*Broker).Operate
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), changed as materialized (
+with {{place}}, changed as materialized (
   select count(*) as n from jobs.dead
   where queue = (select id from place) and id = any (@ids::text[]) and suppressed is distinct from nullif(@suppressed::boolean, false)
 ), noted as (

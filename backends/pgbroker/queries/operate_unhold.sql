@@ -2,9 +2,7 @@
 -- Params: @queue, @ids, all of them locked, @self and @payload as in wake.sql
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
-with place as materialized (
-  select id from jobs.queue where name = @queue
-), turn as materialized (
+with {{place}}, turn as materialized (
   -- In reverse, so that the first job of the request is claimed first.
   select o.id, nextval('jobs.job_seq') as seq
   from (select n.id from unnest(@ids::text[]) with ordinality as n(id, ord) order by n.ord desc) o

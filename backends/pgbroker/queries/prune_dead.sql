@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span, nullif(q.keep_dead, 0) as keep_dead,
          case when q.keep_dead_count = 0 then 0 else
            least(@limit, coalesce((select t.dead from jobs.count_total t where t.queue = q.id), 0)
@@ -17,11 +15,7 @@ with clock as materialized (
       from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit @limit) d) f
     where f.ord <= (select surplus from place) or f.died_at + (select keep_dead from place) <= (select now from clock)))
   returning id, given, suppressed, key, head
-), remembered as (
-  insert into jobs.remembered (queue, id, until)
-  select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
-), called as (
+), {{remembered}}, called as (
   insert into jobs.call (queue, key) select place.id, g.key from place, (select distinct key from gone where head is not null) g
 ), counted as (
   insert into jobs.count_delta (queue, dead) select place.id, -count(*) from place, gone group by place.id

@@ -4,10 +4,8 @@
 -- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
 -- Called by: (*Broker).Prune
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), events as (
-  delete from jobs.event where at <= (extract(epoch from statement_timestamp()) * 1000000)::bigint - 3600000000
+with {{clock}}, events as (
+  delete from jobs.event where at <= {{store_time}} - 3600000000
 ), pulses as (
   delete from jobs.pulse where num = any (array(
     select num from jobs.pulse where until <= (select now from clock)

@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue and layout <= 1
 ), gone as (
   delete from jobs.history_other where ctid = any (array(
@@ -12,11 +10,7 @@ with clock as materialized (
     where queue = (select id from place) and expires_at <= (select now from clock)
     order by expires_at limit @limit for update skip locked))
   returning id, state, given
-), remembered as (
-  insert into jobs.remembered (queue, id, until)
-  select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
-), counted as (
+), {{remembered}}, counted as (
   insert into jobs.count_delta (queue, completed, cancelled)
   select place.id, -count(*) filter (where state = 5), -count(*) filter (where state = 7) from place, gone group by place.id
 )

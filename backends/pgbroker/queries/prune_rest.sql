@@ -4,9 +4,7 @@
 -- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, policy, paused from jobs.queue where name = @queue and layout <= 1
 ), ids as (
   delete from jobs.remembered where ctid = any (array(

@@ -2,31 +2,21 @@
 -- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, after prune_records.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span,
          least(@limit, coalesce((select t.completed + t.cancelled from jobs.count_total t where t.queue = q.id), 0)
            + coalesce((select sum(d.completed + d.cancelled) from jobs.count_delta d where d.queue = q.id), 0)
            - q.keep_completed_count) as surplus
   from jobs.queue q where q.name = @queue and q.layout <= 1 and q.keep_completed_count > 0
 ), first as materialized (
-  (select h.id, h.finished_at from place cross join lateral (
-     select id, finished_at from jobs.history where queue = place.id and state = 5 order by finished_at, id limit greatest(place.surplus,
-       0)) h)
-  union all
-  (select h.id, h.finished_at from place cross join lateral (
-     select id, finished_at from jobs.history where queue = place.id and state = 7 order by finished_at, id limit greatest(place.surplus,
-       0)) h)
+  select h.id, h.finished_at from place cross join (values (5::smallint), (7)) as s(state) cross join lateral (
+    select id, finished_at from jobs.history where queue = place.id and state = s.state
+    order by finished_at, id limit greatest(place.surplus, 0)) h
 ), gone as (
   delete from jobs.history where queue = (select id from place) and id = any (array(
     select id from first order by finished_at, id limit greatest((select surplus from place), 0)))
   returning id, state, given
-), remembered as (
-  insert into jobs.remembered (queue, id, until)
-  select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
-), counted as (
+), {{remembered}}, counted as (
   insert into jobs.count_delta (queue, completed, cancelled)
   select place.id, -count(*) filter (where state = 5), -count(*) filter (where state = 7) from place, gone group by place.id
 )

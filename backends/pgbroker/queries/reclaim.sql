@@ -9,7 +9,7 @@ with share as materialized (
   cross join lateral (
     select num from jobs.worker where queue = q.id and id = @worker and ended_at is null
       and (select until from jobs.pulse p where p.num = pulse)
-        > coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) limit 1) w
+        > {{now}} limit 1) w
 ), picked as materialized (
   select l.place, sum(l.size) over (rows unbounded preceding) - l.size as before
   from share s

@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @worker calling worker, @queues
 -- Returns: one row per queue where the caller may reclaim: queue, now, whether a worker was left there
 -- Called by: (*Broker).Reclaim, in one transaction before reclaim.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), caller as materialized (
+with {{clock}}, caller as materialized (
   select q.id as queue, q.name
   from clock cross join (select id, name from jobs.queue where name = any (@queues::text[]) and layout <= 1 order by id) q
   cross join lateral (

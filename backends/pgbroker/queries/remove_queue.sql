@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @queue, @remove whether to remove it: only when all transactions that write know that it is leaving
 -- Returns: one row: layout, 0 when there is no such queue, whether it is leaving now, or gone
 -- Called by: (*Broker).Operate
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, layout, leaving from jobs.queue where name = @queue for update
 ), idle as materialized (
   select p.id from place p, clock

@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @worker, @queues, @lease µs, @info broker.AppendWorkerInfo|null
 -- Returns: one row: now, number of the pulse|null when another renewal of the worker is under way, in how many queues it is alive
 -- Called by: (*Broker).Renew, in one transaction after renew_apart.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), here as materialized (
+with {{clock}}, here as materialized (
   select num from jobs.worker
   where queue = any (array(select id from jobs.queue where name = any (@queues::text[]) and layout <= 1)) and id = @worker
     and ended_at is null

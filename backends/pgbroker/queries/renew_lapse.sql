@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @queues of the worker, @searched µs, up to when a Reclaim has found all that ran out there
 -- Returns: one row: µs|null
 -- Called by: (*Broker).Renew
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), leaving as materialized (
+with {{clock}}, leaving as materialized (
   select queue from jobs.worker where not drained and ended_at is not null
 )
 select least(

@@ -2,8 +2,6 @@
 -- Params: @now µs|null, @pulse, @lease µs
 -- Returns: one row, or none if the pulse is not intact any more: now
 -- Called by: (*Broker).Renew
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-)
+with {{clock}}
 update jobs.pulse set until = (select now from clock) + @lease where num = @pulse and intact
 returning (select now from clock)

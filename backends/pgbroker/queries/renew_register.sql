@@ -2,9 +2,7 @@
 -- Params: @now µs|null, @worker, @queues, @lease µs, @info broker.AppendWorkerInfo
 -- Returns: one row: now, number of the pulse|null when another renewal of the worker is under way, in how many queues it is alive
 -- Called by: (*Broker).Renew, in one transaction after renew_apart.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), pulse as (
+with {{clock}}, pulse as (
   insert into jobs.pulse (worker, until) select @worker, now + @lease from clock
   on conflict (worker) where intact do nothing returning num
 ), followed as (

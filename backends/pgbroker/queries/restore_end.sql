@@ -4,9 +4,7 @@
 --   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
+with {{clock}}, place as materialized (
   select id, keep_completed from jobs.queue where name = @queue
 ), undone as (
   delete from jobs.job where queue = (select id from place) and id = any (@take_back::text[])

@@ -4,11 +4,7 @@
 -- Returns: one row per such ID: ID, column held of the job|null
 -- Called by: (*Broker).Enqueue, in one transaction after restore.sql, with a later snapshot, which shows jobs that ended
 --   while that waited for their IDs; and for jobs that a full queue refuses
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), place as materialized (
-  select id from jobs.queue where name = @queue
-)
+with {{clock}}, {{place}}
 select j.id, j.held from jobs.job j
 where j.queue = (select id from place) and j.id = any (@ids::text[]) and (@stored::text[] is null or j.id <> all (@stored))
 union all

@@ -3,9 +3,7 @@
 -- Params: @now µs|null, @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Retire, in one transaction between retire_meet.sql and retire_held.sql
-with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), known as materialized (
+with {{clock}}, known as materialized (
   select num from jobs.worker
   where queue = any (array(select id from jobs.queue where name = any (@queues::text[]) and layout <= 1)) and id = @worker
   order by queue for update

@@ -12,8 +12,8 @@
 --   sending of the request came first, whether ends of leases may make room for other jobs, nothing
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).CompleteTx, (*Broker).Retire
 with clock as materialized (
-  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
-         (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
+  select {{now}} as now, pg_current_xact_id() as xid,
+         {{store_time}} as real
 ), place as materialized (
   select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
     watched_until, polled_until, ordered, opens
@@ -92,11 +92,7 @@ with clock as materialized (
   insert into jobs.remembered (queue, id, until)
   select place.id, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.state <> 6 and e.keep = 0
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
-    and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
-), done as materialized (
+), {{freed}}, done as materialized (
   select ord, id, state, 0::bigint as keep, key, shuts, charge, waited, ran from back
   union all select ord, id, state, keep, key, shuts, charge, waited, ran from ended
 ), called as (

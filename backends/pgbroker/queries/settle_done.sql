@@ -6,8 +6,8 @@
 -- Called by: (*Broker).Settle, (*Broker).Claim
 with place as materialized (
   select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
-         greatest(watched_until, polled_until) > (extract(epoch from statement_timestamp()) * 1000000)::bigint as watched,
-         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, opens
+         greatest(watched_until, polled_until) > {{store_time}} as watched,
+         {{now}} as now, opens
   from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
   select w.num, w.ended_at is null as numbered, s.number, s.verdicts
@@ -44,11 +44,7 @@ with place as materialized (
   insert into jobs.remembered (queue, id, until)
   select p.id, e.id, p.now + p.duplicate_span from place p, ended e where e.given and e.keep = 0
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
-), freed as (
-  delete from jobs.unique_key u
-  where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
-    and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
-), called as (
+), {{freed}}, called as (
   insert into jobs.call (queue, key)
   select distinct p.id, e.key from place p, ended e where e.key is not null and e.shuts
 ), counted as (

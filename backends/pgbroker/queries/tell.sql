@@ -3,7 +3,7 @@
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire and (*Broker).Operate, after their transaction
 with clock as materialized (
-  select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
+  select {{store_time}} as now
 ), place as materialized (
   select watched_until, polled_until from jobs.queue where name = @queue
 ), posted as (

@@ -3,7 +3,7 @@
 -- Returns: nothing
 -- Called by: (*Broker).Watch
 with clock as materialized (
-  select (extract(epoch from statement_timestamp()) * 1000000)::bigint + @span as until
+  select {{store_time}} + @span as until
 )
 insert into jobs.queue as q (name, watched_until, polled_until)
 select n.name, case when @polls then 0 else clock.until end, case when @polls then clock.until else 0 end

@@ -10,14 +10,11 @@ share as materialized (
          coalesce((q.policy->>'key_rate_burst')::bigint, 0) as key_rate_burst,
          -- The time must be read when everything that is counted is locked: in flow_room.sql if the queue has limits, otherwise here.
          coalesce(@now::bigint, case when split_part(s.room, ':', 1) = q.id::text then split_part(s.room, ':', 3)::bigint end,
-                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+                  {{store_time}}) as now
   from (select current_setting('jobs_claim.share', true) as share, current_setting('jobs_claim.room', true) as room offset 0) s
   cross join jobs.queue q
   where q.name = @queue and split_part(s.share, ':', 1) = q.id::text
-), taken as materialized (
-  select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
-         coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
-), floor as materialized (
+), {{taken}}, floor as materialized (
   -- A key without a pass gets its first turn after one turn of each other key.
   select array[
     coalesce((select pass[1] from jobs.key where queue = s.queue and pass[1] is not null order by pass[1], name limit 1), 0),

@@ -18,14 +18,7 @@ got as materialized (
   where j.ctid = any (array(select place from picked where name is null and before < @bytes) || array(select place from got))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key, j.key
-), started as (
-  delete from jobs.unique_key u
-  where u.queue = (select queue from share) and u.key = any (array(select unique_key from leased where unique_key is not null))
-    and u.mode = 1 and exists (select from leased l where l.unique_key = u.key and l.id = u.job)
-), counted as (
-  insert into jobs.count_delta (queue, pending, active, bytes)
-  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
-), spent as (
+), {{started}}, spent as (
   update jobs.limiter set used = used + (select count(*) from leased)
   where queue = (select queue from share where coalesce((policy->>'rate')::bigint, 0) > 0) and exists (select from leased)
 ), given as materialized (

@@ -5,5 +5,5 @@ select f.next
   cross join lateral (
     select l.at, l.used, q.rate as jobs, coalesce((q.policy->>'rate_per')::bigint, 0) as per,
            coalesce((q.policy->>'rate_burst')::bigint, 0) as burst,
-           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b
+           {{now}} as now) b
   cross join lateral ({{bucket}}) f where f.next is not null

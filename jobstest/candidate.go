@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // candidate is a job that was enqueued: its record or, if that is gone, the job as it
@@ -25,6 +27,9 @@ type candidate struct {
 // were enqueued, and the refused ones.
 func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 	t.Helper()
+	if guard.IsNil(b) {
+		t.Fatal("jobstest: the broker is nil; use the one that New returned, or the one of the code under test")
+	}
 	var log *enqueueLog
 	own, isOwn := b.(*Broker)
 	if isOwn {
@@ -91,7 +96,7 @@ func (e *entry) record() broker.Job {
 
 // everything lists the jobs of all queues but the reserved ones.
 func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
-	ctx := t.Context()
+	ctx := context.WithoutCancel(t.Context()) // it has ended when a Cleanup looks for jobs
 	reply, err := b.Queues(ctx, broker.QueuesRequest{})
 	if err != nil {
 		return nil, err

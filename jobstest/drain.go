@@ -96,6 +96,9 @@ func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report 
 		}
 	}
 	switch {
+	case b == nil:
+		t.Fatal("jobstest: Drain: the broker is nil; use the one that New returned")
+		return d.report
 	case d.limit < 1:
 		t.Fatalf("jobstest: Drain: Limit is %d; use 1 or more", d.limit)
 		return d.report

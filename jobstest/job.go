@@ -31,11 +31,15 @@ func (f runFunc) run(c *runConfig) { f(c) }
 func (opts Options) run(c *runConfig) { c.opts = append(c.opts, opts...) }
 
 func newRunConfig(t testing.TB, opts []RunOption) *runConfig {
+	t.Helper()
 	c := &runConfig{values: t.Context()}
 	for _, o := range opts {
 		if o != nil {
 			o.run(c)
 		}
+	}
+	if c.values == nil {
+		t.Fatal("jobstest: Values: the context is nil; use t.Context()")
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -73,6 +74,9 @@ func Where[T any](what string, f func(args T) bool) Match {
 		if err := def.fits("Where", reflect.TypeFor[T]()); err != nil {
 			return nil, err
 		}
+		if f == nil {
+			return nil, fmt.Errorf("Where(%q) has no function; pass one that returns whether the arguments are right", what)
+		}
 		return []criterion{{"args", what, func(c *candidate) []difference {
 			got, err := def.decoded(c)
 			if err != nil {
@@ -97,6 +101,9 @@ func (def definition) fits(match string, args reflect.Type) error {
 // in any state, even completed without a record.
 func InState(states ...jobs.State) Match {
 	return matchFunc(func(definition) ([]criterion, error) {
+		if len(states) == 0 {
+			return nil, errors.New("InState was given no state, so no job would match")
+		}
 		var names []string
 		for _, s := range states {
 			names = append(names, s.String())
@@ -119,6 +126,9 @@ func InState(states ...jobs.State) Match {
 // bubble the time is exact; With(jobs.WithDelay(d)) is exact everywhere.
 func Due(at time.Time, giveOrTake time.Duration) Match {
 	return matchFunc(func(definition) ([]criterion, error) {
+		if giveOrTake < 0 {
+			return nil, fmt.Errorf("Due: giveOrTake is %v; use zero or more", giveOrTake)
+		}
 		want := fmt.Sprintf("%s, give or take %v", at.Format(time.RFC3339Nano), giveOrTake)
 		return []criterion{{"due", want, func(c *candidate) []difference {
 			delay, due := c.due()

@@ -51,9 +51,9 @@ func (r *rate) next(total int64, infos []*broker.QueueInfo, since time.Duration)
 	return parts
 }
 
-// fairRates divides a rate evenly among the shards whose jobs wait. The others get one.
+// fairRates divides a rate evenly among the shards whose jobs wait. The others get one. No part is less than one.
 func fairRates(total int64, waits []bool) []int64 {
-	hungry := 0
+	hungry, total := 0, max(total, int64(len(waits)))
 	for _, w := range waits {
 		if w {
 			hungry++

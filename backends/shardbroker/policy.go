@@ -145,14 +145,15 @@ func (b *Broker) divides(r *broker.PolicyRequest) error {
 	return nil
 }
 
-// partOf returns the part of a request for the i-th of n shards.
+// partOf returns the part of a request for the i-th of n shards. No part of a limit is less than one, since zero
+// would be no limit: while shards change, there may be more shards than a limit allows jobs.
 func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 	if r.Key != "" {
 		return r
 	}
 	part := func(v *int64) {
 		if *v > 0 {
-			*v = int64(portion(int(*v), n, i))
+			*v = max(int64(portion(int(*v), n, i)), 1)
 		}
 	}
 	for _, limit := range []**int64{&r.MaxDepth, &r.MaxBytes, &r.MaxActive} {
@@ -166,7 +167,7 @@ func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 		if *rate != nil {
 			v := **rate
 			part(&v.Jobs)
-			part(&v.Burst)
+			v.Burst = int64(portion(int(v.Burst), n, i)) // of a burst a shard can have none
 			*rate = &v
 		}
 	}

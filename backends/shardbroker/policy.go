@@ -26,10 +26,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if err == nil && amended != nil { // not %w: the call has taken effect
 		err = fmt.Errorf("the rules were set, and may be undone by the change of shards that is under way; set them again: %v", amended)
 	}
-	if err != nil {
-		return broker.Policy{}, err
-	}
-	return got, nil
+	return got, err
 }
 
 func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
@@ -157,28 +154,27 @@ func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 		}
 	}
 	for _, limit := range []**int64{&r.MaxDepth, &r.MaxBytes, &r.MaxActive} {
-		if *limit != nil {
-			v := **limit
-			part(&v)
-			*limit = &v
-		}
+		replace(limit, part)
 	}
 	for _, rate := range []**broker.Rate{&r.Rate, &r.RetryRate} {
-		if *rate != nil {
-			v := **rate
-			part(&v.Jobs)
-			v.Burst = int64(portion(int(v.Burst), n, i)) // of a burst a shard can have none
-			*rate = &v
-		}
+		replace(rate, func(r *broker.Rate) {
+			part(&r.Jobs)
+			r.Burst = int64(portion(int(r.Burst), n, i)) // of a burst a shard can have none
+		})
 	}
 	for _, keep := range []**broker.Retention{&r.RetainCompleted, &r.RetainDead} {
-		if *keep != nil {
-			v := **keep
-			part(&v.Count)
-			*keep = &v
-		}
+		replace(keep, func(r *broker.Retention) { part(&r.Count) })
 	}
 	return r
+}
+
+// replace changes a copy of a field that is set, since shards share the original.
+func replace[T any](field **T, change func(*T)) {
+	if *field != nil {
+		v := **field
+		change(&v)
+		*field = &v
+	}
 }
 
 // whole returns the policy of which shards have these parts. A shard that is new may have

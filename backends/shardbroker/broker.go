@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Shard is one of the stores.
@@ -61,8 +62,11 @@ func New(shards ...Shard) (*Broker, error) {
 		if err := broker.CheckName("shard name", s.Name); err != nil {
 			return nil, err
 		}
-		if s.Broker == nil || names[s.Name] {
-			return nil, broker.Invalid("shard", "%q has no broker, or is there twice", s.Name)
+		if guard.IsNil(s.Broker) {
+			return nil, broker.Invalid("shard", "%q has no broker; open its store and set Broker", s.Name)
+		}
+		if names[s.Name] {
+			return nil, broker.Invalid("shard", "%q is there twice; give each store a name of its own", s.Name)
 		}
 		names[s.Name] = true
 		b.shards = append(b.shards, &shard{Shard: s, seed: hash(s.Name)})

@@ -120,10 +120,11 @@ func (b *Broker) levelsOf(ctx context.Context, req broker.PolicyRequest) (levels
 			levels[v] = total
 		}
 	}
-	if len(levels) > 0 {
-		infos, err = b.lookAt(ctx, req.Queue)
+	if len(levels) == 0 {
+		return levels, nil, nil
 	}
-	return levels, infos, err
+	queues, err := b.lookAt(ctx, req.Queue)
+	return levels, queues[req.Queue], err
 }
 
 // divided has the names of the rules of which each shard has a part.

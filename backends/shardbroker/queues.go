@@ -38,10 +38,11 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		all[name].Policy = whole(policies[name][:min(b.parts, len(policies[name]))])
+		q := all[name]
+		q.Policy = whole(policies[name][:min(b.parts, len(policies[name]))])
 		// A worker that one shard has ended is ended, even if other shards still know it.
-		all[name].Workers = slices.DeleteFunc(all[name].Workers, func(w broker.WorkerInfo) bool { return workers[worker{name, w.ID}] < served[name] })
-		reply.Queues = append(reply.Queues, *all[name])
+		q.Workers = slices.DeleteFunc(q.Workers, func(w broker.WorkerInfo) bool { return workers[worker{name, w.ID}] < served[name] })
+		reply.Queues = append(reply.Queues, *q)
 	}
 	return reply, failed(answers)
 }

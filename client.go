@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Broker is a store of jobs. A program opens one and passes it to NewClient and
@@ -64,6 +65,9 @@ type Client struct {
 // NewClient makes a client of b, without a call to the store. Closing the client does
 // not close b.
 func NewClient(b broker.Broker, cfg ClientConfig) *Client {
+	if guard.IsNil(b) {
+		b = nil // calls say that the client has no broker
+	}
 	c := &Client{cfg: cfg, broker: b, to: b, gate: newGate(), ids: newIDSource()}
 	if c.timeout = cfg.CallTimeout; c.timeout <= 0 {
 		c.timeout = defaultCallTimeout
@@ -83,6 +87,9 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 func (c *Client) In(e broker.Producer) *Client {
 	if c == nil {
 		return nil
+	}
+	if guard.IsNil(e) {
+		e = nil // calls say so
 	}
 	in := *c
 	in.to, in.inTx, in.group, in.retries = e, true, nil, 0

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -71,6 +72,8 @@ func TestClient_ClientsThatCannotWorkSaySo(t *testing.T) {
 		"nil client":     {nil, ErrInvalid},
 		"zero client":    {new(Client), ErrInvalid},
 		"nil broker":     {NewClient(nil, ClientConfig{}), ErrInvalid},
+		"nil pointer":    {NewClient((*membroker.Broker)(nil), ClientConfig{}), ErrInvalid},
+		"in nil pointer": {NewClient(store, ClientConfig{}).In((*membroker.Broker)(nil)), ErrInvalid},
 		"nil enqueuer":   {NewClient(store, ClientConfig{}).In(nil), ErrInvalid},
 		"closed client":  {closed, ErrClosed},
 		"in closed":      {closed.In(store), ErrClosed},
@@ -95,6 +98,10 @@ func TestClient_ClientsThatCannotWorkSaySo(t *testing.T) {
 	_, err := NewClient(store, ClientConfig{}).In(nil).Enqueue(t.Context(), NewTask("mail", nil))
 	if err == nil || !strings.Contains(err.Error(), "transaction: invalid: is nil") {
 		t.Errorf("In(nil) says %v", err)
+	}
+	var absent *Client
+	if _, err := absent.Draft(NewTask("mail", nil)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Draft of a nil client: %v", err)
 	}
 	var none context.Context
 	if _, err := newTestClient(t, store, ClientConfig{}).Enqueue(none, NewTask("mail", nil)); !errors.Is(err, ErrInvalid) {

@@ -97,6 +97,9 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 // definition is not applied.
 func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
+	if c == nil {
+		return job, errNoBroker
+	}
 	if task == nil {
 		return job, errNoTask
 	}

@@ -39,7 +39,7 @@ var ErrStarted = errors.New("jobs: the server was started before; make a new one
 // The error is ErrInvalid, and names the field of cfg that is outside its limits,
 // or it is the Err of an Extension. The server does not close b.
 func NewServer(b broker.Broker, cfg Config) (*Server, error) {
-	if b == nil {
+	if guard.IsNil(b) {
 		return nil, broker.Invalid("broker", "is nil; open one, membroker.New() for example")
 	}
 	limits := b.Limits()

@@ -114,8 +114,10 @@ func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 
 func TestServer_AServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
 	t.Parallel()
-	if _, err := NewServer(nil, Config{}); !errors.Is(err, ErrInvalid) {
-		t.Errorf("without a broker: %v", err)
+	for name, b := range map[string]broker.Broker{"no broker": nil, "a nil pointer": (*membroker.Broker)(nil)} {
+		if _, err := NewServer(b, Config{}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "broker: invalid: is nil") {
+			t.Errorf("with %s: %v", name, err)
+		}
 	}
 	s, err := NewServer(newStore(), Config{})
 	if err != nil {

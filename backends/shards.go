@@ -34,10 +34,17 @@ func (l *location) shards() ([]shardURL, error) {
 		}
 	}
 	var all []shardURL
+	urls := make(map[string]bool)
 	for i, name := range slices.Sorted(maps.Keys(l.params)) {
 		inner, err := parse(l.params.Get(name))
 		if err == nil && inner.backend() == shardsBackend {
 			err = refuse("scheme", "is shards:// again; name the stores themselves")
+		}
+		// Two shards in one store would settle each other's jobs. Each memory:// is a store of its own.
+		if url := l.params.Get(name); err == nil && urls[url] && inner.backend() != memoryBackend {
+			err = refuse("of a shard", "is that of another shard, too; give each one a store, a prefix or a schema of its own")
+		} else {
+			urls[url] = true
 		}
 		if err != nil {
 			return nil, ofShard(i, err)

@@ -216,7 +216,8 @@ func TestInspect_QueuesArePausedChangedAndRemoved(t *testing.T) {
 
 func TestInspect_InspectorThatCannotWorkSaysSo(t *testing.T) {
 	t.Parallel()
-	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": New(nil)} {
+	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": New(nil),
+		"nil pointer": New((*membroker.Broker)(nil))} {
 		_, err := i.Queues(t.Context())
 		_, errSelect := i.Select(Query{Queue: "q", State: broker.StateDead}).Redrive(t.Context())
 		if !errors.Is(err, broker.ErrInvalid) || !errors.Is(errSelect, broker.ErrInvalid) {

@@ -78,13 +78,12 @@ func (b *Broker) Advance(d time.Duration) {
 	b.t.Helper()
 	if d < 0 {
 		b.t.Fatalf("jobstest: Advance: d is %v; use zero or more, time does not go back", d)
-		return
 	}
-	b.advance(d, inBubble())
+	b.advance(d)
 }
 
-func (b *Broker) advance(d time.Duration, bubble bool) {
-	if bubble {
+func (b *Broker) advance(d time.Duration) {
+	if inBubble() {
 		time.Sleep(d)
 		return
 	}

@@ -3,8 +3,9 @@ package jobstest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,38 +33,30 @@ const maxDepth = 64 // of values in one another; it ends the comparison of cycle
 
 func (d *differ) values(path string, want, got reflect.Value, depth int) {
 	if !want.IsValid() || !got.IsValid() {
-		if want.IsValid() != got.IsValid() {
-			d.differ(path, want, got)
-		}
+		d.unless(want.IsValid() == got.IsValid(), path, want, got)
 		return
 	}
 	if d.some && want.IsZero() && depth > 0 {
 		return
 	}
 	if want.Type() != got.Type() || depth > maxDepth {
-		if !want.CanInterface() || !got.CanInterface() || !reflect.DeepEqual(want.Interface(), got.Interface()) {
-			d.differ(path, want, got)
-		}
+		d.unless(want.CanInterface() && got.CanInterface() && reflect.DeepEqual(want.Interface(), got.Interface()), path, want, got)
 		return
 	}
 	if same, whole := compareWhole(want, got); whole {
-		if !same {
-			d.differ(path, want, got)
-		}
+		d.unless(same, path, want, got)
 		return
 	}
 	switch want.Kind() {
 	case reflect.Struct:
 		for i := range want.NumField() {
 			if f := want.Type().Field(i); f.IsExported() {
-				d.values(join(path, f.Name), want.Field(i), got.Field(i), depth+1)
+				d.values(path+"."+f.Name, want.Field(i), got.Field(i), depth+1)
 			}
 		}
 	case reflect.Pointer, reflect.Interface:
 		if want.IsNil() || got.IsNil() {
-			if want.IsNil() != got.IsNil() {
-				d.differ(path, want, got)
-			}
+			d.unless(want.IsNil() == got.IsNil(), path, want, got)
 			return
 		}
 		d.values(path, want.Elem(), got.Elem(), depth+1)
@@ -80,9 +73,7 @@ func (d *differ) values(path string, want, got reflect.Value, depth int) {
 		d.maps(path, want, got, depth)
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
 	default:
-		if !want.Equal(got) {
-			d.differ(path, want, got)
-		}
+		d.unless(want.Equal(got), path, want, got)
 	}
 }
 
@@ -125,22 +116,18 @@ func (d *differ) maps(path string, want, got reflect.Value, depth int) {
 			keys[show(k)] = k
 		}
 	}
-	names := make([]string, 0, len(keys))
-	for n := range keys {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(keys)) {
 		d.values(fmt.Sprintf("%s[%s]", path, n), want.MapIndex(keys[n]), got.MapIndex(keys[n]), depth+1)
 	}
 }
 
-func (d *differ) differ(path string, want, got reflect.Value) {
-	w, g := around(show(want), show(got))
-	d.out = append(d.out, difference{path, w, g})
+// unless notes a difference unless two values are the same.
+func (d *differ) unless(same bool, path string, want, got reflect.Value) {
+	if !same {
+		w, g := around(show(want), show(got))
+		d.out = append(d.out, difference{path, w, g})
+	}
 }
-
-func join(path, field string) string { return path + "." + field }
 
 const maxShown = 80 // bytes of a value in a line of a message
 
@@ -219,7 +206,7 @@ func show(v reflect.Value) string {
 		for _, k := range v.MapKeys() {
 			pairs = append(pairs, show(k)+": "+show(v.MapIndex(k)))
 		}
-		sort.Strings(pairs)
+		slices.Sort(pairs)
 		return "{" + strings.Join(pairs, ", ") + "}"
 	}
 	return fmt.Sprint(v)

@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -89,19 +90,19 @@ func (f Failure) String() string {
 // end; see Limit. Calls of Drain must not overlap.
 func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
 	t.Helper()
-	d := &drain{t: t, b: b, h: h, limit: defaultLimit, bubble: inBubble()}
+	d := &drain{t: t, b: b, h: h, limit: defaultLimit}
 	for _, o := range opts {
 		if o != nil {
 			o.drain(d)
 		}
 	}
 	switch {
+	case b == nil:
+		t.Fatal("jobstest: Drain: the broker is nil; use the one that New returned")
 	case d.limit < 1:
 		t.Fatalf("jobstest: Drain: Limit is %d; use 1 or more", d.limit)
-		return d.report
 	case d.ahead < 0:
 		t.Fatalf("jobstest: Drain: Ahead is %v; use zero or more, time does not go back", d.ahead)
-		return d.report
 	}
 	began := b.Now()
 	d.run(began)
@@ -122,7 +123,6 @@ type drain struct {
 	ahead      time.Duration
 	whole      bool
 	noFailures bool
-	bubble     bool
 
 	queues map[string]int // the served queues
 	runner inline.Runner
@@ -143,21 +143,17 @@ func (d *drain) run(began time.Time) {
 	}()
 	for {
 		for grown := d.serve(); grown; grown = d.serve() {
-			if !d.step() {
-				return
-			}
+			d.step()
 		}
 		next, ok := d.next(began)
 		if !ok {
 			break
 		}
-		d.b.advance(next.Sub(d.b.Now()), d.bubble)
-		if !d.step() {
-			return
-		}
+		d.b.advance(next.Sub(d.b.Now()))
+		d.step()
 	}
 	if end := began.Add(d.ahead); d.ahead > 0 && !d.whole {
-		d.b.advance(end.Sub(d.b.Now()), d.bubble)
+		d.b.advance(end.Sub(d.b.Now()))
 	}
 }
 
@@ -182,21 +178,19 @@ func (d *drain) serve() (grown bool) {
 	server, err := jobs.NewServer(d.b, cfg)
 	if err != nil {
 		d.t.Fatalf("jobstest: Drain: the server cannot be made: %v", err)
-		return false
 	}
 	if d.runner != nil {
 		d.runner.Stop(d.t.Context())
 	}
 	if d.runner, err = inline.Start(d.t.Context(), server, d.h); err != nil {
 		d.t.Fatalf("jobstest: Drain: %v", err)
-		return false
 	}
 	d.queues = queues
 	return true
 }
 
-// step runs the jobs that are due now, and reports whether the test goes on.
-func (d *drain) step() bool {
+// step runs the jobs that are due now.
+func (d *drain) step() {
 	d.t.Helper()
 	failed := d.t.Failed()
 	for more := true; more; {
@@ -206,18 +200,14 @@ func (d *drain) step() bool {
 		switch {
 		case err != nil:
 			d.t.Fatalf("jobstest: Drain: the broker failed: %v", err)
-			return false
 		case d.t.Failed() && !failed:
 			d.t.FailNow() // on behalf of the handler, in the goroutine of the test
-			return false
 		case d.report.Runs >= d.limit || d.steps >= maxSteps:
 			d.t.Fatalf("Drain began %s and there is no end. Is there a job that enqueues itself, or one that is always snoozed?"+
 				" If this many runs are right, use Limit.%s%s", plural(d.report.Runs, "run"), d.byType(), d.failures())
-			return false
 		}
 		more = n >= max
 	}
-	return true
 }
 
 // next returns the next time to advance the clock to, when something becomes due. ok is false if Drain
@@ -323,25 +313,18 @@ func (d *drain) failures() string {
 			lines = append(lines, fmt.Sprintf("and %d more", len(d.report.Failures)-i))
 			break
 		}
-		lines = append(lines, shorten(f.String(), 300)+indentStack(f.Stack))
+		line := shorten(f.String(), 300)
+		if f.Stack != "" {
+			line += "\n    " + strings.ReplaceAll(strings.TrimSpace(f.Stack), "\n", "\n    ")
+		}
+		lines = append(lines, line)
 	}
 	return indent(lines)
 }
 
-func indentStack(stack string) string {
-	if stack == "" {
-		return ""
-	}
-	return "\n    " + strings.ReplaceAll(strings.TrimSpace(stack), "\n", "\n    ")
-}
-
 // byType lists the types that ran most.
 func (d *drain) byType() string {
-	var types []string
-	for typ := range d.counts {
-		types = append(types, typ)
-	}
-	slices.SortFunc(types, func(a, b string) int { return d.counts[b] - d.counts[a] })
+	types := slices.SortedFunc(maps.Keys(d.counts), func(a, b string) int { return d.counts[b] - d.counts[a] })
 	var lines []string
 	for _, typ := range types[:min(len(types), maxListed)] {
 		lines = append(lines, fmt.Sprintf("%s of %q", plural(d.counts[typ], "run"), typ))

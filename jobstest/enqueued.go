@@ -3,8 +3,11 @@ package jobstest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,12 +33,8 @@ type Job[T any] struct {
 func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
-	if l == nil {
-		return Job[T]{}
-	}
 	if len(l.matching) != 1 {
 		t.Fatal(l.wantOne())
-		return Job[T]{}
 	}
 	return found(def, l.matching[0])
 }
@@ -46,9 +45,6 @@ func Enqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], matc
 func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) []Job[T] {
 	t.Helper()
 	l := look(t, b, def, match)
-	if l == nil {
-		return nil
-	}
 	if len(l.unclear) > 0 {
 		t.Error(l.maybe())
 	}
@@ -66,9 +62,6 @@ func AllEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], m
 func NotEnqueued[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match ...Match) {
 	t.Helper()
 	l := look(t, b, def, match)
-	if l == nil {
-		return
-	}
 	if len(l.matching) > 0 {
 		t.Error(l.wantNone())
 	}
@@ -96,23 +89,24 @@ type looked struct {
 	others   []*candidate // jobs of the type that do not match
 	unclear  []*candidate // of others: they may match, but their arguments cannot be decoded
 	refused  []*candidate // refused tasks of the type
+	stored   []*candidate // of all types
 	types    map[string]int
 	order    []string // types in the order of their first job
-	t        testing.TB
-	b        broker.Broker
+	now      time.Time
 }
 
-// look compares all jobs with what is wanted. It returns nil if the test has failed.
+// look compares all jobs with what is wanted.
 func look[T any](t testing.TB, b broker.Broker, def jobs.Definition[T], match []Match) *looked {
 	t.Helper()
-	l := &looked{t: t, b: b, types: make(map[string]int)}
-	var err error
-	if l.wanted, err = newMatching(describe(def), match); err != nil {
+	wanted, err := newMatching(describe(def), match)
+	if err != nil {
 		t.Fatalf("jobstest: %v", err)
-		return nil
 	}
-	stored, refused := candidates(t, b)
-	for _, c := range stored {
+	l := &looked{wanted: wanted, types: make(map[string]int)}
+	var refused []*candidate
+	l.stored, refused = candidates(t, b)
+	l.now = now(b)
+	for _, c := range l.stored {
 		if l.types[c.job.Type]++; l.types[c.job.Type] == 1 {
 			l.order = append(l.order, c.job.Type)
 		}
@@ -223,18 +217,15 @@ func (e Expected) compare(t testing.TB, b broker.Broker, c *candidate) (line str
 		return fmt.Sprintf("want %s, got %s %s", e.typ, c.job.Type, c.payload()), false
 	}
 	l := e.look(t, b)
-	if l == nil {
-		return "", false
-	}
 	differences := l.wanted.differences(c)
 	if len(differences) == 0 {
 		return fmt.Sprintf("%s, as expected", e.typ), true
 	}
-	line = fmt.Sprintf("%s, but", e.typ)
+	var but []string
 	for _, d := range differences {
-		line += " " + d.String() + ";"
+		but = append(but, d.String())
 	}
-	return line[:len(line)-1], false
+	return fmt.Sprintf("%s, but %s", e.typ, strings.Join(but, "; ")), false
 }
 
 // payload returns a job's payload as text for one line.
@@ -247,4 +238,160 @@ func now(b broker.Broker) time.Time {
 	}
 	now, _ := b.Ping(context.Background())
 	return now
+}
+
+const (
+	maxNearest     = 3 // jobs that a message shows
+	maxDifferences = 8 // for each job
+)
+
+// wantOne explains why there is not exactly one job.
+func (l *looked) wantOne() string {
+	var text strings.Builder
+	if n := len(l.matching); n > 1 {
+		fmt.Fprintf(&text, "%d jobs of type %q match, want one:%s", n, l.wanted.def.typ, l.wanted.list())
+		l.show(&text, l.matching, func(c *candidate) string { return ", payload " + c.payload() })
+		text.WriteString("\n  Match more of it, or use AllEnqueued.")
+		return text.String()
+	}
+	fmt.Fprintf(&text, "no job of type %q", l.wanted.def.typ)
+	if list := l.wanted.list(); list != "" {
+		text.WriteString(" matches:" + list)
+	} else {
+		text.WriteString(" was enqueued")
+	}
+	l.refusals(&text)
+	l.nearest(&text)
+	if len(l.others) == 0 {
+		l.elsewhere(&text)
+	}
+	return text.String()
+}
+
+// wantNone shows the jobs that should not exist.
+func (l *looked) wantNone() string {
+	var text strings.Builder
+	n := len(l.matching)
+	verb := "match"
+	if n == 1 {
+		verb = "matches"
+	}
+	fmt.Fprintf(&text, "%s of type %q %s, want none", plural(n, "job"), l.wanted.def.typ, verb)
+	if list := l.wanted.list(); list != "" {
+		text.WriteString(" with:" + list)
+	}
+	l.show(&text, l.matching, func(c *candidate) string { return ", payload " + c.payload() })
+	return text.String()
+}
+
+// maybe shows the jobs that may match.
+func (l *looked) maybe() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s of type %q may match, but the arguments cannot be decoded:", plural(len(l.unclear), "job"), l.wanted.def.typ)
+	l.show(&text, l.unclear, func(c *candidate) string {
+		_, err := l.wanted.def.decoded(c)
+		return fmt.Sprintf(": %v", err)
+	})
+	return text.String()
+}
+
+// list lists the criteria, one on each line.
+func (m *matching) list() string {
+	var lines []string
+	for _, c := range m.criteria {
+		lines = append(lines, c.field+": "+shorten(c.want, 4*maxShown))
+	}
+	return indent(lines)
+}
+
+// nearest shows the jobs of the type that differ least.
+func (l *looked) nearest(text *strings.Builder) {
+	differences := make(map[*candidate][]difference)
+	for _, c := range l.others {
+		differences[c] = l.wanted.differences(c)
+	}
+	slices.SortStableFunc(l.others, func(a, b *candidate) int { return len(differences[a]) - len(differences[b]) })
+	if n := len(l.others); n > 0 {
+		fmt.Fprintf(text, "\nThe nearest of %s of that type:", plural(n, "job"))
+	}
+	l.show(text, l.others, func(c *candidate) string { return list(differences[c]) })
+}
+
+// show shows the first of some jobs, each with what is said about it.
+func (l *looked) show(text *strings.Builder, all []*candidate, about func(*candidate) string) {
+	for i, c := range all[:min(len(all), maxNearest)] {
+		fmt.Fprintf(text, "\n  %d. job %s %s%s", i+1, c.job.ID, c.where(l.now), about(c))
+	}
+	if n := len(all) - maxNearest; n > 0 {
+		fmt.Fprintf(text, "\n  and %d more", n)
+	}
+}
+
+func list(all []difference) (text string) {
+	for _, d := range all[:min(len(all), maxDifferences)] {
+		text += fmt.Sprintf("\n       %v", d)
+	}
+	if n := len(all) - maxDifferences; n > 0 {
+		text += fmt.Sprintf("\n       and %s more", plural(n, "difference"))
+	}
+	return text
+}
+
+// refusals shows the refused tasks of the type.
+func (l *looked) refusals(text *strings.Builder) {
+	for i, c := range l.refused {
+		if i == maxNearest {
+			fmt.Fprintf(text, "\nand %d more were not stored", len(l.refused)-i)
+			return
+		}
+		differences := l.wanted.differences(c)
+		what := "A task that matches was not stored"
+		if len(differences) > 0 {
+			what = "A task of that type was not stored"
+		}
+		fmt.Fprintf(text, "\n%s: %s%s", what, l.why(c), list(differences))
+	}
+}
+
+// why returns why a task was refused.
+func (l *looked) why(c *candidate) string {
+	e := c.asked
+	if !errors.Is(e.refused, broker.ErrDuplicate) {
+		return e.refused.Error()
+	}
+	by := fmt.Sprintf("by its unique key %s", shorten(fmt.Sprintf("%q", e.job.Body.Unique.Key), maxShown))
+	if e.holder == e.job.ID {
+		by = "by its ID"
+	}
+	text := fmt.Sprintf("a duplicate, %s,\n  of job %s", by, e.holder)
+	for _, s := range l.stored {
+		if s.job.ID == e.holder && s.job.Queue == e.job.Queue {
+			text += fmt.Sprintf(" of type %q %s", s.job.Type, s.where(l.now))
+		}
+	}
+	return text
+}
+
+// elsewhere says what was enqueued instead.
+func (l *looked) elsewhere(text *strings.Builder) {
+	var lines []string
+	for _, typ := range l.order {
+		if typ != l.wanted.def.typ {
+			lines = append(lines, fmt.Sprintf("%s of type %q", plural(l.types[typ], "job"), typ))
+		}
+	}
+	switch {
+	case len(lines) > 0:
+		fmt.Fprintf(text, "\nEnqueued were:%s", indent(lines))
+	case len(l.refused) == 0:
+		text.WriteString("\nNothing was enqueued.")
+	}
+}
+
+func indent(lines []string) string {
+	var text strings.Builder
+	for _, line := range lines {
+		text.WriteString("\n  " + line)
+	}
+	return text.String()
 }

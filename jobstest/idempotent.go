@@ -3,9 +3,9 @@ package jobstest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
@@ -30,7 +30,6 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 	t.Helper()
 	if effects == nil {
 		t.Fatal("jobstest: CheckIdempotent needs to see what the handler does: effects is nil")
-		return
 	}
 	c := newRunConfig(t, opts)
 	var kept []*broker.Kept // after each step and checkpoint
@@ -44,18 +43,11 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 	}})
 	b := New(t)
 	at := enqueue(t, b, c, def, args)
-	b.keepRecords(at.queue)
 	first := b.runOne(t, c, h, at)
-	first.failIfPanicked(t, c, def.Type())
 	if first.Outcome != jobs.EndedCompleted {
 		t.Fatalf("the first run of %q has to complete its job, but it was %v", def.Type(), first)
-		return
 	}
-	want, err := flatten(effects())
-	if err != nil {
-		t.Fatalf("jobstest: CheckIdempotent: %v", err)
-		return
-	}
+	want := flatten(t, effects())
 	c.cfg.Hooks = hooks
 	job := b.log.all()[0].job
 	points := append([]*broker.Kept{c.head.Kept}, kept...)
@@ -65,27 +57,19 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 		job.Restore.Head.Kept = k.Clone()
 		job.Restore.Head.Deliveries++
 		job.Restore.Head.Crashes++
-		again.keepRecords(at.queue)
 		if _, err := again.plain.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
 			t.Fatalf("jobstest: %v", err)
-			return
 		}
 		when := fmt.Sprintf("with the first %d of %d things that it had stored", i, len(kept))
 		if i == 0 {
 			when = "with nothing stored"
 		}
 		result := again.runOne(t, c, h, at)
-		result.failIfPanicked(t, c, def.Type())
 		if result.Outcome != jobs.EndedCompleted {
 			t.Errorf("the handler of %q is not idempotent: delivered again %s, its job was %v", def.Type(), when, result)
 			return
 		}
-		now, err := flatten(effects())
-		if err != nil {
-			t.Fatalf("jobstest: CheckIdempotent: %v", err)
-			return
-		}
-		if changed := want.changes(now); len(changed) > 0 {
+		if changed := want.changes(flatten(t, effects())); len(changed) > 0 {
 			t.Errorf("the handler of %q is not idempotent: delivered again %s, it changed its effects:%s",
 				def.Type(), when, indent(changed))
 			return
@@ -103,12 +87,14 @@ const (
 	maxPath = 5_000
 )
 
-func flatten(v any) (flat, error) {
+func flatten(t testing.TB, v any) flat {
+	t.Helper()
 	f := make(flat)
 	if !f.add("effects", reflect.ValueOf(v), make(map[reference]bool)) {
-		return nil, fmt.Errorf("effects has more than %d values, or very deep ones; return fewer of them, without pointers between them", maxFlat)
+		t.Fatalf("jobstest: CheckIdempotent: effects has more than %d values, or very deep ones; "+
+			"return fewer of them, without pointers between them", maxFlat)
 	}
-	return f, nil
+	return f
 }
 
 // reference is a pointer, a map or a slice.
@@ -167,7 +153,7 @@ func (f flat) add(path string, v reflect.Value, within map[reference]bool) (room
 		}
 		for i := 0; room && i < v.NumField(); i++ {
 			if field := v.Type().Field(i); field.IsExported() {
-				room = f.add(join(path, field.Name), v.Field(i), within)
+				room = f.add(path+"."+field.Name, v.Field(i), within)
 			}
 		}
 	default:
@@ -189,17 +175,9 @@ func referenceOf(v reflect.Value) (r reference) {
 
 // changes lists the differences of two flat values.
 func (f flat) changes(now flat) (lines []string) {
-	paths := make([]string, 0, len(f))
-	for path := range f {
-		paths = append(paths, path)
-	}
-	for path := range now {
-		if _, ok := f[path]; !ok {
-			paths = append(paths, path)
-		}
-	}
-	sort.Strings(paths)
-	for _, path := range slices.Compact(paths) {
+	all := maps.Clone(f)
+	maps.Copy(all, now)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
 		before, was := f[path]
 		after, is := now[path]
 		switch {

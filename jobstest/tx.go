@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -82,11 +83,10 @@ func (tx *Tx) Limits() broker.Limits { return tx.b.Limits() }
 func (tx *Tx) Commit() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	jobs, err := tx.end()
-	if err != nil || len(jobs) == 0 {
+	if err := tx.end(); err != nil || len(tx.jobs) == 0 {
 		return err
 	}
-	ctx, req := context.Background(), broker.EnqueueRequest{Jobs: jobs}
+	ctx, req := context.Background(), broker.EnqueueRequest{Jobs: tx.jobs}
 	receipts, err := tx.b.handle.Try(ctx, req)
 	for i := range receipts {
 		if err == nil && receipts[i].Err != nil {
@@ -104,26 +104,28 @@ func (tx *Tx) Commit() error {
 func (tx *Tx) Rollback() error {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
-	jobs, err := tx.end()
-	for _, job := range jobs {
+	if err := tx.end(); err != nil {
+		return err
+	}
+	for _, job := range tx.jobs {
 		tx.b.log.enqueued([]broker.NewJob{job}, []broker.Receipt{{Queue: job.Queue, ID: job.ID, Err: errRolledBack}}, tx.b.Now())
 	}
-	return err
+	return nil
 }
 
-// end closes the transaction and returns its jobs.
-func (tx *Tx) end() ([]broker.NewJob, error) {
+// end closes the transaction.
+func (tx *Tx) end() error {
 	if tx.over {
-		return nil, errors.New("jobstest: the transaction is over")
+		return errors.New("jobstest: the transaction is over")
 	}
 	tx.over = true
-	return tx.jobs, nil
+	return nil
 }
 
 // uncommitted returns the jobs in open transactions.
 func (b *Broker) uncommitted() (all []*candidate) {
 	b.mu.Lock()
-	open := append([]*Tx(nil), b.open...)
+	open := slices.Clone(b.open)
 	b.mu.Unlock()
 	at := b.Now()
 	for _, tx := range open {

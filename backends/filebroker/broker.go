@@ -33,6 +33,9 @@ type Broker struct {
 func Open(path string) (*Broker, error) { return open(path, false) }
 
 func open(path string, noSync bool) (*Broker, error) {
+	if path == "" {
+		return nil, broker.About(broker.Invalid("path", "is empty; name a file"), "open", "", "")
+	}
 	f, err := enter(path, noSync)
 	if err != nil {
 		return nil, &broker.Error{Op: "open", Err: err}

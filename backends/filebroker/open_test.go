@@ -313,3 +313,10 @@ func TestBroker_ABackupDoesNotHoldUpOthers(t *testing.T) {
 		t.Errorf("opened again, the file has %v", got)
 	}
 }
+
+func TestOpen_RefusesAnEmptyPathByName(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(""); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "path: invalid: is empty") {
+		t.Errorf("answered %v", err)
+	}
+}

@@ -13,14 +13,15 @@
 //
 // One mutex guards a store: each call is one atomic step, so the contract's
 // "at every instant that another client can observe" is "whenever the mutex is
-// free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
-// settle.go ends the lease, prune.go removes the record of the job. On the way
-// queue.go moves the job from state to state, and list.go keeps the order within a
-// state. lane.go has the keys of a queue: what each may start, and their turns.
-// wait.go lets a claim wait for a job, worker.go registers, renews and ends workers,
-// operate.go has the decisions of operators. Other files read (find.go, queues.go,
-// watch.go, examine.go), or keep things other than jobs (unique.go, mark.go). Steps remember
-// which records they changed (journal.go, form.go, load.go), for a store with a journal.
+// free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker, or waits for
+// it, settle.go ends the lease, prune.go removes the record of the job. On the way queue.go
+// moves the job from state to state, and keeps the order within a state. lane.go has the keys
+// of a queue: what each may start, and their turns. worker.go registers, renews and ends
+// workers, operate.go has the decisions of operators. Other files read (find.go, watch.go,
+// examine.go), or keep things other than jobs (unique.go, mark.go).
+//
+// A reader who wants to know what the contract means can leave out journal.go and form.go:
+// they store and load records, for package filebroker alone.
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in
 // the list of jobs by key. No other structure leads to a job. A job that leaves a state

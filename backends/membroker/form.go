@@ -51,13 +51,10 @@ func (f *form) bytes(p *[]byte) {
 }
 
 func (f *form) text(s *string) {
-	if !f.reads {
-		f.b = append(binary.AppendVarint(f.b, int64(len(*s))), *s...)
-		return
+	p := []byte(*s)
+	if f.bytes(&p); f.reads {
+		*s = string(p)
 	}
-	var p []byte
-	f.bytes(&p)
-	*s = string(p)
 }
 
 func (f *form) time(t *time.Time) {

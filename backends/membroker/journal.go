@@ -3,6 +3,8 @@ package membroker
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -16,7 +18,7 @@ import (
 // A step that changes a record calls note for it, at any time within the step. At the end of
 // the step the journal gets the noted records as they are then. So a step may note a record
 // before it changes it, and may note one that it does not change. Counts, lists and turns are
-// not stored: load.go makes them from the records.
+// not stored: loaded makes them from the records.
 func OpenJournal(j journal.Journal) (*Store, error) {
 	s := NewStore()
 	if err := j.Load(s.load); err != nil {
@@ -156,4 +158,159 @@ func (s *Store) named(n noted) (what stored, ok bool) {
 	}
 	p, ok := q.remembered[n.name]
 	return &p, ok
+}
+
+// load adds one record of a journal to the store. The records are sorted by kind.
+func (s *Store) load(r journal.Record) error {
+	f := &form{b: r.Value, reads: true}
+	switch r.Kind {
+	case journal.Fence:
+		s.fence.form(f)
+	case journal.Marks:
+		m, name := new(mark), string(r.Key)
+		m.form(f)
+		m.lapse = s.lapses.at(m.Until, lapsedMark, name)
+		s.marks[name] = m
+	default:
+		n, size := binary.Uvarint(r.Key)
+		if size <= 0 || n > uint64(len(r.Key)-size) {
+			return unreadable(r, broker.ErrMalformed)
+		}
+		queue, name := string(r.Key[size:size+int(n)]), string(r.Key[size+int(n):])
+		if r.Kind == journal.Queues {
+			s.queues[queue] = newQueue(s, queue)
+		}
+		q := s.queues[queue]
+		if q == nil {
+			return unreadable(r, fmt.Errorf("%w: its queue does not exist", broker.ErrMalformed))
+		}
+		q.load(r.Kind, name, f)
+	}
+	if f.err == nil && len(f.b) > 0 {
+		f.err = fmt.Errorf("%w: it has more fields than this version knows", broker.ErrNewerForm)
+	}
+	return unreadable(r, f.err)
+}
+
+func unreadable(r journal.Record, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: record %.64q of the kind %v", err, r.Key, r.Kind)
+}
+
+func (q *queue) load(kind journal.Kind, name string, f *form) {
+	switch kind {
+	case journal.Queues:
+		q.form(f)
+	case journal.Keys:
+		l := &lane{name: name, until: never}
+		if l.form(f); l.lapse.name != "" {
+			q.lapses.ReplaceOrInsert(l.lapse)
+		}
+		q.lanes.ReplaceOrInsert(named{name, l})
+	case journal.Workers:
+		w := &worker{WorkerInfo: broker.WorkerInfo{ID: name}}
+		if w.form(f); w.ended {
+			w.forget = q.lapses.at(broker.FromMicros(w.forget.at), lapsedWorker, name)
+		}
+		q.workers[name] = w
+	case journal.Bodies:
+		j := &job{Job: broker.Job{Queue: q.name, ID: name}}
+		(*body)(j).form(f)
+		q.jobs[name] = j
+	case journal.Jobs:
+		j := q.jobs[name]
+		if j == nil {
+			f.err = fmt.Errorf("%w: the job has no body", broker.ErrMalformed)
+			return
+		}
+		j.form(f)
+	case journal.Unique:
+		var h hold
+		if h.form(f); h.mode == broker.UniqueWindow {
+			q.lapses.at(h.until, lapsedWindow, name)
+		}
+		q.unique[name] = h
+	case journal.Remembered:
+		var p past
+		p.form(f)
+		q.remembered[name] = p
+		q.lapses.at(p.until, lapsedID, name)
+	}
+}
+
+// loaded makes the lists and counts of a queue from the loaded records. Turns start anew.
+func (q *queue) loaded() error {
+	q.most = len(q.jobs)
+	for l := range q.all() {
+		l.rules = q.policy.OfKey(l.own)
+		if q.seq = max(q.seq, l.no); l.head != nil {
+			l.head = q.jobs[l.head.ID]
+		}
+	}
+	for _, j := range q.jobs {
+		if err := q.put(j); err != nil {
+			return fmt.Errorf("%w: job %.64q of queue %.64q", err, j.ID, q.name)
+		}
+	}
+	for _, w := range q.workers {
+		if w.ended && w.Held > 0 {
+			q.orphans = append(q.orphans, w)
+		}
+	}
+	slices.SortFunc(q.orphans, func(a, b *worker) int {
+		return cmp.Or(cmp.Compare(a.forget.at, b.forget.at), cmp.Compare(a.ID, b.ID))
+	})
+	for l := range q.all() {
+		q.place(l)
+	}
+	q.place(q.keyless)
+	return nil
+}
+
+// clone adds a queue of another store, which is locked, as it would be after a restart.
+func (s *Store) clone(q *queue) error {
+	for _, n := range q.records() {
+		if err := s.load(q.store.recordOf(n)); err != nil {
+			return err
+		}
+	}
+	return s.queues[q.name].loaded()
+}
+
+// all iterates over the lanes of the queue's keys.
+func (q *queue) all() iter.Seq[*lane] {
+	return func(yield func(*lane) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.lane) }) }
+}
+
+// names iterates over the keys of the queue's lanes.
+func (q *queue) names() iter.Seq[string] {
+	return func(yield func(string) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.key) }) }
+}
+
+// put adds a job to the lists and counts to which it belongs by its record.
+func (q *queue) put(j *job) error {
+	known := slices.Contains(broker.States(), j.State)
+	if j.lane = q.lane(j.Key); !known || j.lane == nil {
+		return fmt.Errorf("%w: it has no state or no key", broker.ErrMalformed)
+	}
+	j.lane.jobs++
+	j.at = j.rank()
+	q.seq, q.front = max(q.seq, j.seq, j.born), min(q.front, j.seq)
+	q.states[j.State].ReplaceOrInsert(j.entry())
+	if q.count(j, 1); j.Key != "" {
+		q.keyed.ReplaceOrInsert(j.keyEntry())
+	}
+	switch j.State {
+	case broker.StateActive:
+		w := q.workers[j.Worker]
+		if w == nil {
+			return fmt.Errorf("%w: its worker does not exist", broker.ErrMalformed)
+		}
+		w.Held++
+	case broker.StateCompleted, broker.StateCancelled:
+		j.lapse = q.lapses.at(broker.FromMicros(j.lapse.at), lapsedRecord, j.ID)
+	}
+	return nil
 }

@@ -47,14 +47,11 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 // policy returns the policy of a queue or, unless key is empty, of a key.
 func (s *Store) policy(queue, key string) broker.Policy {
 	q := s.queues[queue]
-	if q == nil {
+	switch {
+	case q == nil || key != "" && q.lane(key) == nil:
 		return broker.Policy{}
-	}
-	if key == "" {
+	case key == "":
 		return q.policy
 	}
-	if l := q.lane(key); l != nil {
-		return l.own
-	}
-	return broker.Policy{}
+	return q.lane(key).own
 }

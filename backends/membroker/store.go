@@ -1,6 +1,7 @@
 package membroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -71,20 +72,14 @@ type Broker struct {
 	watching map[*watcher]struct{}
 }
 
-var (
-	_ broker.Broker = (*Broker)(nil)
-)
+var _ broker.Broker = (*Broker)(nil)
 
 // begin starts an atomic step: it locks the store and reads its clock. If it returns an
 // error, the store is not locked, and nothing was done: the handle is closed, the context
 // has ended, or the request was refused.
 func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused error) (time.Time, error) {
 	b.store.mu.Lock()
-	err := b.usable(ctx, op)
-	if err == nil {
-		err = refused
-	}
-	if err != nil {
+	if err := cmp.Or(b.usable(ctx, op), refused); err != nil {
 		b.store.mu.Unlock()
 		return time.Time{}, err
 	}

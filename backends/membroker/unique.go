@@ -1,6 +1,8 @@
 package membroker
 
 import (
+	"bytes"
+	"maps"
 	"math"
 	"time"
 
@@ -79,4 +81,92 @@ func (q *queue) exists(n *broker.NewJob, now time.Time) bool {
 	}
 	p, ok := q.remembered[n.ID]
 	return ok && now.Before(p.until) && (n.Restore == nil || n.Restore.Head.Epoch <= p.moved)
+}
+
+// meet replaces the content of the job that holds a new job's unique key, or of the job behind
+// that holder (§39, §40). It reports false if the new job must be stored behind the holder.
+func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt, now time.Time) (met bool, err error) {
+	h := q.unique[j.Unique.Key]
+	to := q.jobs[holder]
+	if to != nil && to.Unique.Key != j.Unique.Key {
+		to = nil // a later job with the ID of the holder, which is gone
+	}
+	if next := q.behind(h); next != nil {
+		to = next
+	} else if to != nil && to.State == broker.StateActive && h.mode == broker.UniqueUntilDone && j.Unique.Mode == broker.UniqueUntilDone &&
+		j.Unique.Conflict != broker.ConflictReplace {
+		return false, nil
+	}
+	if r.Holder = holder; to == nil || !replaceable(to) {
+		return true, broker.Duplicate(j.ID, holder)
+	}
+	if r.Holder = to.ID; to.Type != j.Type {
+		return true, broker.Duplicate(j.ID, to.ID)
+	}
+	q.note(journal.Bodies, to.ID)
+	q.note(journal.Jobs, to.ID)
+	q.count(to, -1)
+	to.CopyContent(&j.Body)
+	to.Payload, to.Headers = bytes.Clone(to.Payload), maps.Clone(to.Headers)
+	if q.count(to, 1); j.Unique.Conflict == broker.ConflictDebounce {
+		q.postpone(to, earlier(dueAt(n.Delay, n.RunAt, now), later(to.CreatedAt, j.Unique.Latest)), now)
+	}
+	q.rememberInto(j.ID, now, past{moved: stays, into: to.ID})
+	r.ID, r.State, r.RunAt, r.Replaced = to.ID, to.State, to.RunAt, true
+	return true, nil
+}
+
+// replaceable reports whether a job has not started, or waits behind another one.
+func replaceable(j *job) bool {
+	_, behind := broker.IsBehind(j.Holder)
+	return behind || j.State != broker.StateDead && j.State.Editable()
+}
+
+// postpone gives a debounced job its new time (§40).
+func (q *queue) postpone(j *job, due, now time.Time) {
+	switch {
+	case j.State == broker.StateRetry:
+	case j.State == broker.StateWaiting:
+		j.HeldFrom, j.RunAt = broker.StatePending, time.Time{}
+		if due.After(now) {
+			j.HeldFrom, j.RunAt = broker.StateScheduled, due
+		}
+	case due.After(now) || j.State == broker.StateScheduled && j.RunAt.After(now):
+		q.reschedule(j, due, now)
+	}
+}
+
+// follow stores a new job behind an active one (§41).
+func (q *queue) follow(j *job, holder string, due, now time.Time) {
+	from, at := broker.StatePending, time.Time{}
+	if due.After(now) {
+		from, at = broker.StateScheduled, due
+	}
+	q.add(j, broker.OnEnqueue, broker.StateWaiting, at)
+	j.Holder, j.HeldFrom = broker.Behind(holder), from
+	h := q.unique[j.Unique.Key]
+	h.until, h.next = time.Time{}, j.ID
+	q.note(journal.Unique, j.Unique.Key)
+	q.unique[j.Unique.Key] = h
+}
+
+// behind returns the job that waits behind the holder of a key, or nil.
+func (q *queue) behind(h hold) *job {
+	if j := q.jobs[h.next]; j != nil && j.Holder == broker.Behind(h.id) {
+		return j
+	}
+	return nil
+}
+
+// dropKey takes a key from its holder. It gives the key to the job behind the holder, if any,
+// which becomes pending or scheduled (§41).
+func (q *queue) dropKey(key string) {
+	h := q.unique[key]
+	q.note(journal.Unique, key)
+	delete(q.unique, key)
+	if j := q.behind(h); j != nil {
+		q.unique[key] = hold{id: j.ID, mode: h.mode}
+		j.Head = j.Moved()
+		q.move(j, broker.OnArrival, j.HeldFrom, j.RunAt)
+	}
 }

@@ -195,3 +195,20 @@ func TestAlign_AQueueIsPausedInTheShardsThatAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A limit that is lower than the number of shards during the change is one in each shard: no shard goes without it.
+func TestAlign_ALimitBelowTheNumberOfShardsLimitsEach(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t)
+	set(t, m.before(), broker.PolicyRequest{Queue: "q", MaxActive: new(int64(3)), MaxDepth: new(int64(3)), MaxBytes: new(int64(3)),
+		Rate: &broker.Rate{Jobs: 3, Per: time.Hour}, RetryRate: &broker.Rate{Jobs: 2, Per: time.Second},
+		RetainCompleted: &broker.Retention{Age: time.Hour, Count: 3}, RetainDead: &broker.Retention{Count: 2}})
+	register(t, m.both(nil))
+	each, _, _ := m.policies("")
+	for name, p := range each {
+		if p.MaxActive == 0 || p.MaxDepth == 0 || p.MaxBytes == 0 || p.Rate.Jobs == 0 || p.RetryRate.Jobs == 0 ||
+			p.RetainCompleted.Count == 0 || p.RetainDead.Count == 0 {
+			t.Errorf("in shard %s a limit is missing: %+v", name, p)
+		}
+	}
+}

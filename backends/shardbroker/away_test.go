@@ -180,3 +180,66 @@ func TestShards_AServerGoesOnWithoutOne(t *testing.T) {
 		}
 	})
 }
+
+// shared is a store that other processes share, as those of production are: servers elect one that reclaims, by a mark.
+type shared struct{ broker.Broker }
+
+func (shared) Limits() broker.Limits { return broker.Limits{} }
+
+// The mark by which servers elect the one that reclaims is in one shard. While that is away, the jobs of a server that
+// died are reclaimed in the other shards.
+func TestShards_ADeadServersJobsRunAgainWhileAnyShardIsAway(t *testing.T) {
+	t.Parallel()
+	for _, away := range []string{"a", "b", "c"} {
+		t.Run(away, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				outages, shards := make(map[string]*outage), []Shard(nil)
+				for _, name := range []string{"a", "b", "c"} {
+					outages[name] = newOutage()
+					shards = append(shards, Shard{Name: name, Broker: shared{outages[name]}})
+				}
+				b := opened(t, shards...)
+				var request []broker.NewJob
+				for i := range 30 {
+					j := newJob(fmt.Sprint("j", i))
+					j.Queue = "default"
+					request = append(request, j)
+				}
+				_, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: request})
+				queues := []string{"default"}
+				_, errRenew := b.Renew(t.Context(), broker.RenewRequest{Worker: "dies", Queues: queues, Lease: 15 * time.Second, Register: true})
+				got, errClaim := b.Claim(t.Context(), broker.ClaimRequest{Worker: "dies", Max: 30, Queues: []broker.Share{{Queue: "default", Max: 30}}})
+				if err := errors.Join(err, errRenew, errClaim); err != nil || len(got.Jobs) != 30 {
+					t.Fatal(len(got.Jobs), err)
+				}
+				var ran atomic.Int64
+				server, err := jobs.NewServer(b, jobs.Config{Lease: 15 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+					ran.Add(1)
+					return nil
+				})); err != nil {
+					t.Fatal(err)
+				}
+				outages[away].away.Store(true)
+				time.Sleep(3 * time.Minute)
+				here := 0
+				for _, j := range got.Jobs {
+					if b.holds(&j)[0].Name != away {
+						here++
+					}
+				}
+				if n := int(ran.Load()); n != here {
+					t.Errorf("%d jobs ran again, want the %d of the shards that answer", n, here)
+				}
+				outages[away].away.Store(false)
+				if err := server.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Shard is one of the stores.
@@ -61,13 +62,16 @@ func New(shards ...Shard) (*Broker, error) {
 		if err := broker.CheckName("shard name", s.Name); err != nil {
 			return nil, err
 		}
-		if s.Broker == nil || names[s.Name] {
-			return nil, broker.Invalid("shard", "%q has no broker, or is there twice", s.Name)
+		if guard.IsNil(s.Broker) {
+			return nil, broker.Invalid("shard", "%q has no broker; open its store and set Broker", s.Name)
+		}
+		if names[s.Name] {
+			return nil, broker.Invalid("shard", "%q is there twice; give each store a name of its own", s.Name)
 		}
 		names[s.Name] = true
 		b.shards = append(b.shards, &shard{Shard: s, seed: hash(s.Name)})
 	}
-	slices.SortStableFunc(b.shards, func(x, y *shard) int { return x.From.Compare(y.From) }) // old shards first: see whole
+	slices.SortStableFunc(b.shards, func(x, y *shard) int { return x.From.Compare(y.From) }) // old shards first: see whole and alignQueue
 	var err error
 	if b.routes, err = newRoutes(b.shards); err != nil {
 		return nil, err
@@ -112,9 +116,7 @@ func (b *Broker) Shards() []Shard {
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	answers := ask(ctx, b.shards, func(s *shard) (time.Time, error) { return s.Broker.Ping(ctx) })
 	for _, a := range answers {
-		if a.got.After(now) {
-			now = a.got
-		}
+		now = later(now, a.got)
 	}
 	return now, failed(answers)
 }
@@ -156,6 +158,11 @@ func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, erro
 	one(0, shards[0])
 	others.Wait()
 	return answers
+}
+
+// among returns those shards for which a call has something.
+func among[T any](shards []*shard, has map[*shard]T) []*shard {
+	return slices.DeleteFunc(slices.Clone(shards), func(s *shard) bool { _, ok := has[s]; return !ok })
 }
 
 // failed joins the errors of answers. If a shard refused the request, failed returns that

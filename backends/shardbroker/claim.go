@@ -1,6 +1,7 @@
 package shardbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -47,7 +48,7 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	}
 	c.got.More = c.got.More || asked < len(order)
 	if len(req.Settle.Items) > 0 {
-		c.settleRest(ctx, b)
+		c.settled.send(ctx, b, c.parts) // to those shards that the claim did not ask
 		c.got.Verdicts, c.got.SettleErr = c.settled.verdicts, c.settled.whole()
 	}
 	return c.got, errors.Join(c.errs...)
@@ -95,21 +96,14 @@ func (c *claim) ask(ctx context.Context, b *Broker, s *shard) {
 	}
 	a := ask(ctx, []*shard{s}, func(s *shard) (broker.Claimed, error) { return s.Broker.Claim(ctx, own) })[0]
 	if p != nil {
-		c.settled.take(b, p, answer[[]broker.Verdict]{a.of, a.got.Verdicts, settleErr(&a)})
-		delete(c.parts, a.of)
+		settled := answer[[]broker.Verdict]{of: s, got: a.got.Verdicts}
+		if len(a.got.Verdicts) == 0 {
+			settled.err = cmp.Or(a.got.SettleErr, a.err)
+		}
+		c.settled.take(b, p, settled)
+		delete(c.parts, s)
 	}
 	c.take(a)
-}
-
-// settleErr returns the error of the outcomes that a claim carried.
-func settleErr(a *answer[broker.Claimed]) error {
-	switch {
-	case len(a.got.Verdicts) > 0:
-		return nil
-	case a.got.SettleErr != nil:
-		return a.got.SettleErr
-	}
-	return a.err
 }
 
 // take adds a shard's answer.
@@ -137,12 +131,4 @@ func gather(to, from *broker.Claimed) {
 	to.Jobs = append(to.Jobs, from.Jobs...)
 	to.More = to.More || from.More
 	to.NextDue = earlier(to.NextDue, from.NextDue)
-}
-
-// settleRest sends the outcomes for those shards that the claim did not ask.
-func (c *claim) settleRest(ctx context.Context, b *Broker) {
-	rest := slices.DeleteFunc(slices.Clone(b.shards), func(s *shard) bool { return c.parts[s] == nil })
-	for _, a := range ask(ctx, rest, func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, c.parts[s].request) }) {
-		c.settled.take(b, c.parts[a.of], a)
-	}
 }

@@ -18,7 +18,6 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		now = time.Now()
 	}
 	parts := make(map[*shard]*batch, len(b.shards))
-	var shards []*shard
 	receipts, followed := make([]broker.Receipt, len(req.Jobs)), false
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
@@ -30,17 +29,14 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		p := parts[s]
 		if p == nil {
 			p = new(batch)
-			parts[s], shards = p, append(shards, s)
+			parts[s] = p
 		}
 		p.jobs, p.places = append(p.jobs, *j), append(p.places, i)
 	}
 	if len(req.Jobs) == 0 {
-		shards, parts[b.shards[0]] = b.shards[:1], new(batch)
+		parts[b.shards[0]] = new(batch)
 	}
-	if len(shards) == 0 {
-		return receipts, nil
-	}
-	answers := ask(ctx, shards, func(s *shard) ([]broker.Receipt, error) {
+	answers := ask(ctx, among(b.shards, parts), func(s *shard) ([]broker.Receipt, error) {
 		return s.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: req.Now, Jobs: parts[s].jobs})
 	})
 	known := 0

@@ -17,34 +17,25 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 	if len(req.Names) > 0 {
 		answers := ask(ctx, b.shards, func(s *shard) (broker.KeysReply, error) { return s.Broker.Keys(ctx, req) })
 		for _, a := range answers {
-			if reply.Now.Before(a.got.Now) {
-				reply.Now = a.got.Now
-			}
+			reply.Now = later(reply.Now, a.got.Now)
 			for _, k := range a.got.Keys {
 				reply.Keys = addKey(reply.Keys, k)
 			}
 		}
 		return reply, failed(answers)
 	}
-	replies := make([]broker.KeysReply, len(b.shards))
 	l := listing[broker.KeyInfo, string]{at: func(k *broker.KeyInfo) string { return k.Key }, ordered: true, same: true,
-		fetch: func(s *shard, cursor string, limit int) ([]broker.KeyInfo, string, error) {
+		fetch: func(s *shard, cursor string, limit int) (leaf[broker.KeyInfo], error) {
 			own := req
 			own.Cursor, own.Limit = cursor, limit
 			got, err := s.Broker.Keys(ctx, own)
-			replies[slices.Index(b.shards, s)] = got
-			return got.Keys, got.Cursor, err
+			return leaf[broker.KeyInfo]{got.Now, got.Keys, got.Cursor}, err
 		}}
-	keys, cursor, err := l.page(ctx, b.shards, req.Cursor, req.Limit)
-	for _, k := range keys {
+	page, err := l.page(ctx, b.shards, req.Cursor, req.Limit)
+	reply.Now, reply.Cursor = page.now, page.cursor
+	for _, k := range page.items {
 		reply.Keys = addKey(reply.Keys, k)
 	}
-	for _, r := range replies {
-		if reply.Now.Before(r.Now) {
-			reply.Now = r.Now
-		}
-	}
-	reply.Cursor = cursor
 	return reply, broker.About(err, "keys", req.Queue, "")
 }
 

@@ -111,16 +111,13 @@ func (l *lender) round(ctx context.Context) time.Duration {
 		clear(l.moved)
 		return lendSeldom
 	}
-	answers := ask(ctx, l.b.shards, func(s *shard) (broker.QueuesReply, error) {
-		return s.Broker.Queues(ctx, broker.QueuesRequest{Names: names})
-	})
-	if failed(answers) != nil {
+	queues, err := l.b.lookAt(ctx, names...)
+	if err != nil {
 		return lendOften // what a shard that is away uses is not known
 	}
 	next, moved := lendSeldom, make(map[queueLimit]time.Time)
 	for _, name := range names {
-		infos := infosOf(name, answers)
-		lends := slices.DeleteFunc(slices.Clone(limits), func(which limit) bool { return !lent(which, infos) })
+		lends := slices.DeleteFunc(slices.Clone(limits), func(which limit) bool { return !lent(which, queues[name]) })
 		if len(lends) > 0 {
 			next = lendOften
 		}
@@ -152,24 +149,22 @@ func markOf(purpose, what string) string {
 	return purpose + "/" + hex.EncodeToString(sum[:16])
 }
 
-// infosOf returns what each shard says of a queue; nothing, if it has no such queue.
-func infosOf(queue string, answers []answer[broker.QueuesReply]) []*broker.QueueInfo {
-	infos := make([]*broker.QueueInfo, len(answers))
-	for i := range answers {
-		infos[i] = new(broker.QueueInfo)
-		if at := slices.IndexFunc(answers[i].got.Queues, func(q broker.QueueInfo) bool { return q.Name == queue }); at >= 0 {
-			infos[i] = &answers[i].got.Queues[at]
+// lookAt asks the shards about queues. It returns for each queue what each shard says; nothing, if that has no such queue.
+func (b *Broker) lookAt(ctx context.Context, queues ...string) (map[string][]*broker.QueueInfo, error) {
+	answers := ask(ctx, b.shards, func(s *shard) (broker.QueuesReply, error) {
+		return s.Broker.Queues(ctx, broker.QueuesRequest{Names: queues})
+	})
+	all := make(map[string][]*broker.QueueInfo, len(queues))
+	for i, a := range answers {
+		for _, queue := range queues {
+			all[queue] = append(all[queue], new(broker.QueueInfo))
+		}
+		for n := range a.got.Queues {
+			q := &a.got.Queues[n]
+			all[q.Name][i] = q
 		}
 	}
-	return infos
-}
-
-// lookAt asks the shards about a queue.
-func (b *Broker) lookAt(ctx context.Context, queue string) ([]*broker.QueueInfo, error) {
-	answers := ask(ctx, b.shards, func(s *shard) (broker.QueuesReply, error) {
-		return s.Broker.Queues(ctx, broker.QueuesRequest{Names: []string{queue}})
-	})
-	return infosOf(queue, answers), failed(answers)
+	return all, failed(answers)
 }
 
 // lent reports whether each shard has a part of a limit that can be lent.
@@ -183,7 +178,8 @@ func (l *lender) step(ctx context.Context, of queueLimit, moved time.Time) time.
 	if err != nil {
 		return moved
 	}
-	infos, err := l.b.lookAt(ctx, of.queue)
+	queues, err := l.b.lookAt(ctx, of.queue)
+	infos := queues[of.queue]
 	if err != nil || !lent(of, infos) {
 		return moved
 	}

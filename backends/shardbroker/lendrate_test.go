@@ -279,3 +279,14 @@ func TestLendRate_AProcessThatDiesLeavesTheRateWhole(t *testing.T) {
 		r.wantsParts("after a process died", 4, 4)
 	})
 }
+
+func TestRate_NoPartIsLessThanOne(t *testing.T) {
+	t.Parallel()
+	for _, waits := range [][]bool{{false, false, false, false}, {true, false, false, false}, {true, true, true, false}} {
+		for i, part := range fairRates(2, waits) {
+			if part != 1 {
+				t.Errorf("with jobs in the shards %v the part of shard %d is %d", waits, i, part)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package shardbroker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -88,14 +89,8 @@ func (b *Broker) removeQueue(ctx context.Context, op broker.Operation, ref broke
 			return broker.OperationResult{}, err
 		}
 		for _, q := range info.Queues {
-			var alive []broker.WorkerInfo
-			for _, w := range q.Workers {
-				if w.Alive(info.Now) {
-					alive = append(alive, w)
-				}
-			}
-			q.Workers = alive
-			if len(alive) > 0 || total(q.Counts) > 0 {
+			q.Workers = slices.DeleteFunc(q.Workers, func(w broker.WorkerInfo) bool { return !w.Alive(info.Now) })
+			if len(q.Workers) > 0 || total(q.Counts) > 0 {
 				err := broker.About(broker.QueueInUse(q), op.Kind.String(), ref.Queue, "")
 				return broker.OperationResult{Ref: ref, Err: err}, nil
 			}

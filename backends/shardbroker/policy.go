@@ -26,10 +26,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if err == nil && amended != nil { // not %w: the call has taken effect
 		err = fmt.Errorf("the rules were set, and may be undone by the change of shards that is under way; set them again: %v", amended)
 	}
-	if err != nil {
-		return broker.Policy{}, err
-	}
-	return got, nil
+	return got, err
 }
 
 func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
@@ -123,10 +120,11 @@ func (b *Broker) levelsOf(ctx context.Context, req broker.PolicyRequest) (levels
 			levels[v] = total
 		}
 	}
-	if len(levels) > 0 {
-		infos, err = b.lookAt(ctx, req.Queue)
+	if len(levels) == 0 {
+		return levels, nil, nil
 	}
-	return levels, infos, err
+	queues, err := b.lookAt(ctx, req.Queue)
+	return levels, queues[req.Queue], err
 }
 
 // divided has the names of the rules of which each shard has a part.
@@ -145,39 +143,39 @@ func (b *Broker) divides(r *broker.PolicyRequest) error {
 	return nil
 }
 
-// partOf returns the part of a request for the i-th of n shards.
+// partOf returns the part of a request for the i-th of n shards. No part of a limit is less than one, since zero
+// would be no limit: while shards change, there may be more shards than a limit allows jobs.
 func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 	if r.Key != "" {
 		return r
 	}
 	part := func(v *int64) {
 		if *v > 0 {
-			*v = int64(portion(int(*v), n, i))
+			*v = max(int64(portion(int(*v), n, i)), 1)
 		}
 	}
 	for _, limit := range []**int64{&r.MaxDepth, &r.MaxBytes, &r.MaxActive} {
-		if *limit != nil {
-			v := **limit
-			part(&v)
-			*limit = &v
-		}
+		replace(limit, part)
 	}
 	for _, rate := range []**broker.Rate{&r.Rate, &r.RetryRate} {
-		if *rate != nil {
-			v := **rate
-			part(&v.Jobs)
-			part(&v.Burst)
-			*rate = &v
-		}
+		replace(rate, func(r *broker.Rate) {
+			part(&r.Jobs)
+			r.Burst = int64(portion(int(r.Burst), n, i)) // of a burst a shard can have none
+		})
 	}
 	for _, keep := range []**broker.Retention{&r.RetainCompleted, &r.RetainDead} {
-		if *keep != nil {
-			v := **keep
-			part(&v.Count)
-			*keep = &v
-		}
+		replace(keep, func(r *broker.Retention) { part(&r.Count) })
 	}
 	return r
+}
+
+// replace changes a copy of a field that is set, since shards share the original.
+func replace[T any](field **T, change func(*T)) {
+	if *field != nil {
+		v := **field
+		change(&v)
+		*field = &v
+	}
 }
 
 // whole returns the policy of which shards have these parts. A shard that is new may have

@@ -16,22 +16,18 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	var reply broker.QueuesReply
 	all := make(map[string]*broker.QueueInfo)
 	policies := make(map[string][]broker.Policy)
-	workers := make(map[string]map[string]int) // by queue and worker: how many of the shards that are not new know it
-	served := make(map[string]int)             // by queue: how many of the shards that are not new have it
+	type worker struct{ queue, id string }
+	workers := make(map[worker]int) // how many of the shards that are not new know it
+	served := make(map[string]int)  // by queue: how many of the shards that are not new have it
 	for _, a := range answers {
-		if reply.Now.Before(a.got.Now) {
-			reply.Now = a.got.Now
-		}
+		reply.Now = later(reply.Now, a.got.Now)
 		for i := range a.got.Queues {
 			q := &a.got.Queues[i]
 			policies[q.Name] = append(policies[q.Name], q.Policy)
 			if a.of.From.IsZero() {
 				served[q.Name]++
 				for _, w := range q.Workers {
-					if workers[q.Name] == nil {
-						workers[q.Name] = make(map[string]int)
-					}
-					workers[q.Name][w.ID]++
+					workers[worker{q.Name, w.ID}]++
 				}
 			}
 			if all[q.Name] == nil {
@@ -42,10 +38,11 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		all[name].Policy = whole(policies[name][:min(b.parts, len(policies[name]))])
+		q := all[name]
+		q.Policy = whole(policies[name][:min(b.parts, len(policies[name]))])
 		// A worker that one shard has ended is ended, even if other shards still know it.
-		all[name].Workers = slices.DeleteFunc(all[name].Workers, func(w broker.WorkerInfo) bool { return workers[name][w.ID] < served[name] })
-		reply.Queues = append(reply.Queues, *all[name])
+		q.Workers = slices.DeleteFunc(q.Workers, func(w broker.WorkerInfo) bool { return workers[worker{name, w.ID}] < served[name] })
+		reply.Queues = append(reply.Queues, *q)
 	}
 	return reply, failed(answers)
 }

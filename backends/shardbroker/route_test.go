@@ -78,6 +78,7 @@ func TestNew_RefusesShardsThatDoNotFit(t *testing.T) {
 		"a name twice":   {{Name: "a", Broker: b}, {Name: "a", Broker: b}},
 		"no name":        {{Broker: b}},
 		"no broker":      {{Name: "a"}},
+		"a nil pointer":  {{Name: "a", Broker: (*membroker.Broker)(nil)}},
 		"two times":      {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at}, {Name: "c", Broker: b, From: at.Add(1)}},
 		"comes and goes": {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at, Until: at}},
 		"none before":    {{Name: "a", Broker: b, From: at}},

@@ -20,16 +20,8 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 	if len(parts) == 0 {
 		return b.shards[0].Broker.Settle(ctx, req)
 	}
-	shards := make([]*shard, 0, len(parts))
-	for _, s := range b.shards {
-		if parts[s] != nil {
-			shards = append(shards, s)
-		}
-	}
 	settled := newSettled(&req)
-	for _, a := range ask(ctx, shards, func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, parts[s].request) }) {
-		settled.take(b, parts[a.of], a)
-	}
+	settled.send(ctx, b, parts)
 	return settled.verdicts, settled.whole()
 }
 
@@ -69,6 +61,14 @@ func newSettled(req *broker.SettleRequest) *settled {
 		s.verdicts[i] = broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
 	}
 	return s
+}
+
+// send sends the shards their parts.
+func (s *settled) send(ctx context.Context, b *Broker, parts map[*shard]*part) {
+	answers := ask(ctx, among(b.shards, parts), func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, parts[s].request) })
+	for _, a := range answers {
+		s.take(b, parts[a.of], a)
+	}
 }
 
 // take adds the verdicts of a shard. If several shards answer for one item, a verdict other

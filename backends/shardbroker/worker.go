@@ -74,9 +74,7 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 			m.mu.Unlock()
 		}
 		got.Lost = got.Lost || a.got.Lost
-		if got.Now.Before(a.got.Now) {
-			got.Now = a.got.Now
-		}
+		got.Now = later(got.Now, a.got.Now)
 		got.Cancel = append(got.Cancel, a.got.Cancel...)
 		if a.got.Held == nil {
 			got.Held = nil
@@ -189,6 +187,14 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker
 // earlier returns the earlier of two times; zero stands for none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return b
 	}
 	return a

@@ -29,7 +29,9 @@ func newElector(s *Server, purpose string, ttl time.Duration) elector {
 	return e
 }
 
-// elected reports whether this server holds the mark. If so, it now holds it for another ttl.
+// elected reports whether this server holds the mark. If so, it now holds it for another ttl. After an
+// error the server does the work all the same: the election only spares calls, and of a store in
+// shards the part with the mark may be away while the others work.
 func (e *elector) elected(ctx context.Context) (bool, error) {
 	if e.owner == "" {
 		return true, nil

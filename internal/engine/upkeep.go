@@ -92,8 +92,8 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
 }
 
-// mayReclaim reports whether this server is the one that reclaims. If another server is, this
-// one does not try again before reclaimTTL has passed.
+// mayReclaim reports whether this server reclaims: it is the one that the servers elected, or the
+// election failed. If another server is elected, this one does not try again before reclaimTTL has passed.
 func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
 	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
 		defer s.mu.Unlock()
 		w.lapse = time.Now().Add(reclaimTTL)
 	}
-	return elected
+	return elected || err != nil
 }
 
 // clockHeld asks the store for its time, right before a reclaim, and reports whether the

@@ -46,7 +46,7 @@ func Call(f func()) *Failure {
 
 // Text returns v as %v prints it. If v is a nil pointer, or cannot be printed, the text says so.
 func Text(v any) string {
-	if isNilPointer(v) {
+	if v != nil && IsNil(v) {
 		return fmt.Sprintf("a nil %T in an interface, which is not nil; return a plain nil where there is no error", v)
 	}
 	var text string
@@ -69,9 +69,10 @@ func Text(v any) string {
 	return fmt.Sprintf("a %T whose text cannot be read: its method panicked with a %T", v, failed.Value)
 }
 
-func isNilPointer(v any) bool {
+// IsNil reports whether v is nil, or is a nil pointer that an interface holds.
+func IsNil(v any) bool {
 	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
+	return v == nil || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // Hook returns a function that calls hook, and calls tell with the failure if hook fails. It returns nil
@@ -93,7 +94,7 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	if isNilPointer(err) {
+	if IsNil(err) {
 		return errors.New(Text(err))
 	}
 	failed := Call(func() {

@@ -41,6 +41,9 @@ const (
 // temporary files that are a day old: their writers have died. Call Close when no
 // other call is running.
 func OpenFileBlobs(dir string) (*FileBlobs, error) {
+	if dir == "" {
+		return nil, errors.New("middleware: blobs: the directory is empty; name one, \".\" for the current one")
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("middleware: blobs: %w", err)
 	}

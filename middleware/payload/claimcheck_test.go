@@ -314,3 +314,10 @@ func FuzzBlobPath(f *testing.F) {
 		}
 	})
 }
+
+func TestOpenFileBlobs_RefusesAnEmptyPathByName(t *testing.T) {
+	t.Parallel()
+	if _, err := OpenFileBlobs(""); err == nil || !strings.Contains(err.Error(), "the directory is empty") {
+		t.Errorf("answered %v", err)
+	}
+}

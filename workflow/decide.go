@@ -160,9 +160,12 @@ func (r *run) passed(at time.Time) bool {
 	return false
 }
 
-// end records how a node ended.
+// end records how a node ended, and when, if a compensation may have to undo it.
 func (r *run) end(i int, e byte) {
 	r.Ends[i] = e
+	if e == endCompleted && r.g.Nodes[i].Undo > 0 {
+		r.note(i, r.now)
+	}
 	r.touch()
 }
 

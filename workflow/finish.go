@@ -357,13 +357,13 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 // that Retry has made run again, stays, unless all is set.
 func (s store) removeNested(ctx context.Context, id string, all bool) error {
 	w, err := s.load(ctx, id)
-	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && !hasEnded(w.job) {
-		return nil
+	switch {
+	case errors.Is(err, broker.ErrNotFound): // somebody deleted its job, or its client never stored it
+		return s.states().Remove(ctx, id)
+	case err != nil || !all && !hasEnded(w.job):
+		return err
 	}
-	if err == nil {
-		err = s.removeWhole(ctx, w, all)
-	}
-	return err
+	return s.removeWhole(ctx, w, all)
 }
 
 // clear removes the nodes of a workflow that never ran.

@@ -104,7 +104,9 @@ func TestRun_AParkedWorkflowLooksAgain(t *testing.T) {
 func TestWorkflow_TheCauseOfACancelledNodeIsNotAnEarlierFailure(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
-		w.on("a", func(context.Context, *jobs.Job) error { return jobs.RetryAfter(time.Hour, errors.New("a passing trouble")) })
+		w.on("a", func(context.Context, *jobs.Job) error {
+			return jobs.RetryAfter(time.Hour, errors.New("a passing trouble"))
+		})
 		w.start(New("w").Add(node("a")))
 		pass(time.Minute)
 		ref := broker.Ref{Queue: "default", ID: w.info("w").Nodes[0].JobID, Epoch: broker.AnyEpoch}
@@ -125,6 +127,71 @@ func TestScope_AnAdditionThatCannotBeIsNotRetried(t *testing.T) {
 		w.once("a")
 		if !strings.Contains(info.Cause, `"nobody" in After`) {
 			t.Errorf("the cause is %q", info.Cause)
+		}
+	})
+}
+
+// A page of jobs by ID may have only some of them, and a cursor (§21 of the contract).
+func TestWorkflow_OnAStoreWithSmallPages(t *testing.T) {
+	inWorld(t, func(w *world) {
+		small := broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			q, ok := c.Request.(*broker.Query)
+			if !ok || len(q.IDs) < 2 {
+				return next(ctx)
+			}
+			rest := q.Cursor != ""
+			q.Cursor = ""
+			err := next(ctx)
+			if page := c.Reply.(*broker.Page); err == nil && rest {
+				page.Jobs = page.Jobs[1:]
+			} else if err == nil && len(page.Jobs) > 1 {
+				page.Jobs, page.Cursor = page.Jobs[:1], "rest"
+			}
+			return err
+		})
+		w.serve(small, jobs.Config{})
+		w.on("last", func(ctx context.Context, _ *jobs.Job) error {
+			if all, err := Results[int](ctx); err != nil || len(all) != 3 {
+				t.Errorf("the results are %v, %v; want three", all, err)
+			}
+			return nil
+		})
+		parts := make([]Part, 3)
+		for i := range parts {
+			name := fmt.Sprint("n", i)
+			parts[i] = node(name)
+			w.on(name, func(ctx context.Context, _ *jobs.Job) error { return SetResult(ctx, i) })
+		}
+		w.run(New("w").Add(Chord(node("last"), parts...)), StateCompleted)
+	})
+}
+
+func TestResults_OfManyNodesTakeFewCalls(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const n = 1000
+		calls := 0
+		counted := broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if q, ok := c.Request.(*broker.Query); ok && len(q.IDs) > 1 && !q.NoPayload {
+				calls++
+			}
+			return next(ctx)
+		})
+		w.serve(counted, jobs.Config{Concurrency: 100})
+		w.on("last", func(ctx context.Context, _ *jobs.Job) error {
+			if all, err := Results[string](ctx); err != nil || len(all) != n {
+				t.Errorf("%d results, %v; want %d", len(all), err, n)
+			}
+			return nil
+		})
+		parts := make([]Part, n)
+		for i := range parts {
+			name := fmt.Sprint("n", i)
+			parts[i] = node(name)
+			w.on(name, func(ctx context.Context, _ *jobs.Job) error { return SetResult(ctx, "small") })
+		}
+		w.run(New("w").Add(Chord(node("last"), parts...)), StateCompleted)
+		if calls == 0 || calls > 10 {
+			t.Errorf("%d small results took %d calls, want 10 at most", n, calls)
 		}
 	})
 }

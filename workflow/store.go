@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,7 +17,8 @@ const (
 	// maxLook is how many jobs a call asks for: the heads of that many jobs are a few hundred kilobytes.
 	maxLook    = 1000
 	maxOperate = 1000
-	maxResults = 20 // results that a call asks for: each can have a megabyte
+	// How many payloads or results a call asks for: each can have a megabyte, but after small ones more are asked for.
+	minResults, maxResults = 20, 200
 )
 
 // open returns the store of a client.
@@ -51,27 +54,29 @@ func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
 func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f func(*broker.Job)) error {
 	most := maxLook
 	if payloads {
-		most = maxResults
+		most = minResults
 	}
 	byQueue := make(map[string][]string)
-	var queues []string
 	for _, r := range refs {
-		if byQueue[r.Queue] == nil {
-			queues = append(queues, r.Queue)
-		}
 		byQueue[r.Queue] = append(byQueue[r.Queue], r.ID)
 	}
-	for _, queue := range queues {
+	for _, queue := range slices.Sorted(maps.Keys(byQueue)) {
 		for ids := byQueue[queue]; len(ids) > 0; {
-			n := min(len(ids), most)
-			page, err := s.find(ctx, broker.Query{Queue: queue, IDs: ids[:n], NoPayload: !payloads})
+			n, size := min(len(ids), most), 0
+			q := broker.Query{Queue: queue, IDs: ids[:n], NoPayload: !payloads, Suppressed: true, Limit: maxLook}
+			err := reserved.Each(ctx, s.Broker, q, func(page []broker.Job) error {
+				for i := range page {
+					size += len(page[i].Payload) + len(page[i].Result)
+					f(&page[i])
+				}
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			for i := range page.Jobs {
-				f(&page.Jobs[i])
+			if ids = ids[n:]; payloads && size < broker.MaxResult {
+				most = min(2*most, maxResults)
 			}
-			ids = ids[n:]
 		}
 	}
 	return nil

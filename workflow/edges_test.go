@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // A node without a job is compensated by when it ended, like the others.
@@ -93,7 +94,7 @@ func TestRun_AParkedWorkflowLooksAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Second)
-		job, err := (store{w.store}).one(w.Context(), Queue, nested)
+		job, err := reserved.Find(w.Context(), w.store, Queue, nested)
 		if err != nil || time.Until(job.RunAt) > pollIdle {
 			t.Errorf("the nested workflow runs again at %v, %v; want within %v", job.RunAt, err, pollIdle)
 		}

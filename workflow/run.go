@@ -335,7 +335,7 @@ func (r *run) redrive(ctx context.Context) (again bool, err error) {
 		switch {
 		case e != endAgain:
 		case r.g.nested(i):
-			if err := r.x.retry(ctx, r.g.jobID(r.g.Nodes[i].Name), nil); broker.StoreFailed(err) && err != nil {
+			if err := r.x.retry(ctx, r.g.jobID(r.g.Nodes[i].Name), nil); broker.StoreFailed(err) {
 				return false, err
 			}
 			r.end(i, endLetGo)

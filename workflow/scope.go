@@ -201,7 +201,7 @@ func (s store) result(ctx context.Context, id string, g *graph, i int) ([]byte, 
 	if !ok {
 		return nil, ErrNoResult
 	}
-	job, err := s.one(ctx, ref.Queue, ref.ID)
+	job, err := reserved.Find(ctx, s, ref.Queue, ref.ID)
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		return nil, fmt.Errorf("%w: its job is not there", ErrNoResult)
@@ -278,7 +278,7 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	if err != nil {
 		return err
 	}
-	if hasEnded(w.job) { // this run has lost its lease: nobody would start the nodes, or remove them
+	if hasEnded(w.job.State) { // this run has lost its lease: nobody would start the nodes, or remove them
 		return errOver
 	}
 	g := w.graph

@@ -35,6 +35,18 @@ func open(ctx context.Context, client *jobs.Client) (store, error) {
 	return store{reserved.Bounded(b)}, nil
 }
 
+// with opens the store of a client and calls f, for a public function about the workflow id.
+func with(ctx context.Context, client *jobs.Client, op, id string, f func(store) error) error {
+	s, err := open(ctx, client)
+	if err == nil {
+		err = checkNested(id)
+	}
+	if err == nil {
+		err = f(s)
+	}
+	return about(err, op, id)
+}
+
 // states are the marks with the states of the workflows.
 func (s store) states() reserved.States { return reserved.States{Broker: s.Broker, Of: "workflow"} }
 
@@ -42,11 +54,6 @@ func (s store) states() reserved.States { return reserved.States{Broker: s.Broke
 func (s store) put(ctx context.Context, job broker.NewJob) error {
 	job.Body.Timeout = runTimeout
 	return reserved.Put(ctx, s.Broker, Queue, job)
-}
-
-func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	q.Suppressed = true
-	return s.Find(ctx, q)
 }
 
 // look finds jobs by ID, in as few calls as possible, and calls f with each. Jobs
@@ -82,18 +89,6 @@ func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f fun
 	return nil
 }
 
-// one finds a job. The error is ErrNotFound if it does not exist.
-func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
-	page, err := s.find(ctx, broker.Query{Queue: queue, IDs: []string{id}})
-	if err == nil && len(page.Jobs) == 0 {
-		err = broker.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &page.Jobs[0], page.Jobs[0].Broken
-}
-
 // each calls f with each page of the jobs in the reserved queue that q selects.
 func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
 	q.Queue, q.Suppressed = Queue, true
@@ -111,7 +106,7 @@ func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.R
 			return err
 		}
 		for i, r := range results {
-			if r.Err != nil && broker.StoreFailed(r.Err) {
+			if broker.StoreFailed(r.Err) {
 				return r.Err
 			}
 			if f != nil {

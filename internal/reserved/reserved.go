@@ -4,13 +4,16 @@ package reserved
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // callTimeout limits one call to the store.
@@ -51,6 +54,63 @@ func Each(ctx context.Context, b broker.Broker, q broker.Query, f func([]broker.
 		}
 		if q.Cursor = page.Cursor; q.Cursor == "" {
 			return nil
+		}
+	}
+}
+
+// Find finds a job of a queue. The error is ErrNotFound if it does not exist.
+func Find(ctx context.Context, b broker.Broker, queue, id string) (*broker.Job, error) {
+	page, err := b.Find(ctx, broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true})
+	if err == nil && len(page.Jobs) == 0 {
+		err = broker.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &page.Jobs[0], page.Jobs[0].Broken
+}
+
+// State returns the state of a job, or StateNone if it does not exist.
+func State(ctx context.Context, b broker.Broker, queue, id string) (broker.State, error) {
+	page, err := b.Find(ctx, broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
+	if err != nil || len(page.Jobs) == 0 {
+		return broker.StateNone, err
+	}
+	return page.Jobs[0].State, nil
+}
+
+// readers is how many calls All makes at once.
+const readers = 16
+
+// All calls f with each number below n, several at once, and returns the first error.
+func All(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var reading sync.WaitGroup
+	tokens := make(chan struct{}, readers)
+	for i := range n {
+		tokens <- struct{}{}
+		reading.Go(func() {
+			errs[i] = f(i)
+			<-tokens
+		})
+	}
+	reading.Wait()
+	return cmp.Or(errs...)
+}
+
+// maxAttempts bounds how often Repeat calls its function: with the pauses, for about eight seconds. A run
+// of a job in a reserved queue takes a few milliseconds.
+const maxAttempts = 50
+
+// Repeat calls f again while it returns the error again.
+func Repeat(ctx context.Context, again error, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := f()
+		if !errors.Is(err, again) || attempt >= maxAttempts {
+			return err
+		}
+		if err := sleep.For(ctx, min(time.Duration(attempt+1)*10*time.Millisecond, 200*time.Millisecond)); err != nil {
+			return err
 		}
 	}
 }

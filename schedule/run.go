@@ -170,11 +170,8 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 
 // unfinished reports whether the job of a tick has not ended yet.
 func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
-	page, err := x.broker.Find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
-	if err != nil {
-		return false, err
-	}
-	return len(page.Jobs) > 0 && !page.Jobs[0].State.Final(), nil
+	state, err := reserved.State(ctx, x.broker, j.Queue, j.ID)
+	return state != broker.StateNone && !state.Final(), err
 }
 
 // carryOut enqueues the pending ticks and records the outcome in st.

@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -116,7 +115,7 @@ func (s *Schedules) keep(ctx context.Context, id string, fence int64, st *state)
 // change applies f to the state of a stored schedule. It tries again if another
 // client or a run changes the state at the same time.
 func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now time.Time) error) error {
-	for attempt := 0; ; attempt++ {
+	return reserved.Repeat(ctx, reserved.ErrOvertaken, func() error {
 		stored, err := s.stored(ctx, id)
 		if err != nil {
 			return err
@@ -126,18 +125,12 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 			return err
 		}
 		st, fence, err := s.take(ctx, id, firstState(stored.record, stored.job.Deliveries, now))
-		if err != nil {
-			return err
+		if err == nil {
+			err = f(&st, now)
 		}
-		if err = f(&st, now); err != nil {
-			return err
+		if err == nil {
+			err = s.keep(ctx, id, fence, &st)
 		}
-		if err = s.keep(ctx, id, fence, &st); !errors.Is(err, reserved.ErrOvertaken) || attempt >= maxAttempts {
-			return err
-		}
-	}
+		return err
+	})
 }
-
-// maxAttempts bounds how often a change is tried again after a conflict. With its pauses, repeat gives
-// up after about eight seconds.
-const maxAttempts = 50

@@ -3,7 +3,7 @@ package schedule
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -132,19 +132,17 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Error = err.Error()
 		return info, nil
 	}
-	m, err := s.states().Peek(ctx, job.ID)
-	if err != nil {
+	var read state
+	there, err := s.states().Peek(ctx, job.ID, &read)
+	if err != nil && !errors.Is(err, broker.ErrMalformed) && !errors.Is(err, broker.ErrNewerForm) {
 		return info, err
 	}
 	st := state{Through: r.Since, Paused: r.paused()}
 	if job.Deliveries > 0 {
 		st.Through = now // in case the store has lost the schedule's state
 	}
-	if m.Held {
-		var read state
-		if err := json.Unmarshal(m.Value, &read); err == nil && read.Born.Equal(r.Born) {
-			st = read
-		}
+	if there && !errors.Is(err, broker.ErrMalformed) && read.Born.Equal(r.Born) {
+		st = read
 	}
 	info.Paused, info.Counts, info.Buffered = st.Paused, st.Counts, st.Buffered
 	if info.Error == "" {

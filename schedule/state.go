@@ -2,8 +2,6 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -68,7 +66,7 @@ const (
 
 // states are the marks with the states of the schedules.
 func (s *Schedules) states() reserved.States {
-	return reserved.States{Broker: s.broker, Of: "schedule"}
+	return reserved.States{Broker: s.broker, Of: "schedule", Version: stateVersion}
 }
 
 // paused returns the pause of a schedule that was created paused, otherwise nil.
@@ -91,20 +89,11 @@ func firstState(r *record, runs int, now time.Time) state {
 
 // take reads a schedule's state. Earlier readers of it can no longer write.
 func (s *Schedules) take(ctx context.Context, id string, first state) (st state, fence int64, err error) {
-	m, err := s.states().Take(ctx, id, first)
-	if err != nil {
-		return st, 0, err
-	}
-	if err = json.Unmarshal(m.Value, &st); err != nil {
-		return st, 0, fmt.Errorf("%w: the schedule's state: %w", broker.ErrMalformed, err)
-	}
-	if st.Version > stateVersion {
-		return st, 0, &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
-	}
-	if !st.Born.Equal(first.Born) {
+	m, err := s.states().Take(ctx, id, first, &st)
+	if err == nil && !st.Born.Equal(first.Born) {
 		st = first // the state belongs to an earlier schedule with this ID
 	}
-	return st, m.Fence, nil
+	return st, m.Fence, err
 }
 
 // keep writes a schedule's state, unless another reader has taken it since.

@@ -75,8 +75,9 @@ func TestSweep_RemovesTheStateOfANestedOneThatWasDeleted(t *testing.T) {
 		}
 		w.ends("w", StateCompleted)
 		pass(25 * time.Hour)
-		if m, err := (store{w.store}).states().Peek(w.Context(), nested); err != nil || m.Held {
-			t.Errorf("after the sweep the state of %s is %+v, %v; want none", nested, m, err)
+		var st state
+		if there, err := (store{w.store}).states().Peek(w.Context(), nested, &st); err != nil || there {
+			t.Errorf("after the sweep the state of %s is %+v, %v; want none", nested, st, err)
 		}
 	})
 }

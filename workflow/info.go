@@ -210,10 +210,7 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 
 // brief describes a workflow without its graph.
 func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
-	m, err := s.states().Peek(ctx, job.ID)
 	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
-	if err == nil && m.Held {
-		err = w.state.read(m.Value)
-	}
+	_, err := s.states().Peek(ctx, job.ID, &w.state)
 	return w.summary(), err
 }

@@ -48,7 +48,9 @@ func with(ctx context.Context, client *jobs.Client, op, id string, f func(store)
 }
 
 // states are the marks with the states of the workflows.
-func (s store) states() reserved.States { return reserved.States{Broker: s.Broker, Of: "workflow"} }
+func (s store) states() reserved.States {
+	return reserved.States{Broker: s.Broker, Of: "workflow", Version: stateVersion}
+}
 
 // put stores a job in the reserved queue.
 func (s store) put(ctx context.Context, job broker.NewJob) error {

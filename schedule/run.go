@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
@@ -191,8 +192,13 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 	for i, k := range st.Pending {
 		tasks[i] = r.task(id, k)
 	}
-	receipts, err := x.client.EnqueueMany(ctx, tasks)
+	var receipts []jobs.Receipt
+	var err error
+	if failed := guard.Call(func() { receipts, err = x.client.EnqueueMany(ctx, tasks) }); failed != nil { // middleware panicked
+		err = failed
+	}
 	if len(receipts) < len(tasks) {
+		st.Error = err.Error()
 		return err
 	}
 	var left []tick

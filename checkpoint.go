@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -32,7 +33,8 @@ func (j *Job) Checkpoint() []byte { return j.keeper().Kept().Checkpoint }
 // share. Call it after work that is too expensive to repeat. An empty p removes
 // the checkpoint.
 //
-// If p is too large (MaxCheckpoint), the error is ErrTooLarge and nothing changes.
+// If p is too large (MaxCheckpoint), the error is ErrTooLarge and also SkipRetry, since
+// a retry would only repeat the work, and nothing changes.
 // ErrLeaseLost means that another server has the job, or may have it: the handler
 // should return. If ctx ends first, the error is its cause, and p may or may not be
 // stored yet. It is stored at the latest when the handler returns an error that makes
@@ -41,8 +43,20 @@ func (j *Job) Checkpoint() []byte { return j.keeper().Kept().Checkpoint }
 // Several goroutines may call it; the last call counts.
 func (j *Job) SetCheckpoint(ctx context.Context, p []byte) error {
 	p = bytes.Clone(p)
-	err := j.keeper().Keep(ctx, func(k *broker.Kept) { k.Checkpoint = p })
+	err := unretried(j.keeper().Keep(ctx, func(k *broker.Kept) { k.Checkpoint = p }))
 	return broker.About(err, "set checkpoint", j.Queue(), j.ID())
+}
+
+// unretried makes the refusal of a value that is too large a SkipRetry, too: the next run
+// would only make the same value again.
+func unretried(err error) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || !errors.Is(e.Err, ErrTooLarge) {
+		return err
+	}
+	c := *e
+	c.Err = fmt.Errorf("%w: %w", SkipRetry, e.Err)
+	return &c
 }
 
 // Progress returns what SetProgress set last, in this run or in an earlier one.
@@ -92,9 +106,9 @@ func (j *Job) Kept() broker.Kept { return j.keeper().Kept() }
 // If fn returns an error, Step returns it and stores nothing. Any other error means
 // that the result is not stored, or may not be: return it, and the next run calls fn
 // again unless the result was stored. Names and results count towards MaxCheckpoint,
-// with 8 bytes for each step; beyond it the error is ErrTooLarge. If JSON cannot encode
-// the result, the error is SkipRetry: each retry would only repeat the effect of fn. If a
-// stored result does not fit T any more, the error says so.
+// with 8 bytes for each step; beyond it the error is ErrTooLarge. That error, and the one if
+// JSON cannot encode the result, is also SkipRetry: each retry would only repeat the effect
+// of fn. If a stored result does not fit T any more, the error says so.
 //
 // Steps may run in several goroutines at once. In a view made by NewJob, results
 // stay with the view.
@@ -125,9 +139,9 @@ func Step[T any](ctx context.Context, job *Job, name string, fn func(ctx context
 	if err != nil {
 		return fail(fmt.Errorf("%w: the result, a %T, cannot be stored: %w", SkipRetry, result, err))
 	}
-	err = run.Keep(ctx, func(k *broker.Kept) {
+	err = unretried(run.Keep(ctx, func(k *broker.Kept) {
 		k.Steps = append(slices.Clip(k.Steps), broker.DoneStep{Name: name, Result: stored})
-	})
+	}))
 	if err != nil {
 		return fail(fmt.Errorf("the result is not stored: %w", err))
 	}

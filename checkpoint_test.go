@@ -282,8 +282,8 @@ func TestJob_ACheckpointThatIsTooLargeIsRefused(t *testing.T) {
 				t.Errorf("a checkpoint of MaxCheckpoint bytes: %v", err)
 			}
 			err := job.SetCheckpoint(ctx, make([]byte, MaxCheckpoint+1))
-			if !errors.Is(err, ErrTooLarge) {
-				t.Errorf("a larger one: got %v, want ErrTooLarge", err)
+			if !errors.Is(err, ErrTooLarge) || !errors.Is(err, SkipRetry) {
+				t.Errorf("a larger one: got %v, want ErrTooLarge and SkipRetry", err)
 			}
 			for _, part := range []string{"checkpoint", "65537", "65536", "store it elsewhere", job.ID()} {
 				if !strings.Contains(fmt.Sprint(err), part) {

@@ -116,7 +116,8 @@ func (j *Job) LastError() string { return j.record.Errors.Last().Message }
 
 // SetResult makes p the job's result, at most 1 MiB. It is stored when the
 // handler returns nil, if the record of the completed job is kept; see
-// WithRetention. A longer result makes the run fail with ErrTooLarge.
+// WithRetention. With a larger result the job is dead, with ErrTooLarge: a retry
+// would only repeat the work.
 func (j *Job) SetResult(p []byte) { j.first().result = p }
 
 // Result returns what SetResult set last, or nil. It is for middleware, after

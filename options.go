@@ -87,8 +87,8 @@ func WithRunAt(t time.Time) Option {
 
 // WithDeadline makes the job expire at t: from then on no run starts, and a job that
 // is claimed later is dead, with reason expired. The context of a run that has
-// started ends at t, with cause ErrDeadline. The zero time, the default, means no
-// deadline; the limit is the year 2199.
+// started ends at t, with cause ErrDeadline. A delay or a time to run that is not before
+// t is refused by Enqueue. The zero time, the default, means no deadline; the limit is the year 2199.
 func WithDeadline(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Deadline = t })
 }

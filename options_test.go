@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
 // described is the job that options make of a task, without its ID.
@@ -109,6 +110,32 @@ func TestOptions_ATimeInThePastMeansAtOnceHoweverFar(t *testing.T) {
 		info, err := c.Enqueue(t.Context(), NewTask("mail", nil), WithRunAt(at))
 		if err != nil || info.State != StatePending {
 			t.Errorf("run at %v: %+v, %v; want it pending", at, info, err)
+		}
+	}
+}
+
+func TestOptions_AJobThatIsDueAtItsDeadlineIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, newSpyStore(t), ClientConfig{})
+	now := time.Now()
+	hour, two := now.Add(time.Hour), now.Add(2*time.Hour)
+	for name, test := range map[string]struct {
+		options []Option
+		want    bool
+	}{
+		"a delay beyond":          {[]Option{WithDelay(2 * time.Hour), WithDeadline(hour)}, false},
+		"a time beyond":           {[]Option{WithRunAt(two), WithDeadline(hour)}, false},
+		"a time at the deadline":  {[]Option{WithDeadline(hour), WithRunAt(hour)}, false},
+		"a delay before":          {[]Option{WithDelay(time.Hour), WithDeadline(two)}, true},
+		"a time before":           {[]Option{WithRunAt(hour), WithDeadline(two)}, true},
+		"no deadline":             {[]Option{WithDelay(time.Hour), WithDeadline(time.Time{})}, true},
+		"at once, and it is late": {[]Option{WithDeadline(now.Add(-time.Hour))}, true},
+		"a time that has passed":  {[]Option{WithRunAt(now.Add(-time.Hour)), WithDeadline(now.Add(-2 * time.Hour))}, true},
+		"a node of a workflow":    {[]Option{WithRunAt(parked.Until), WithDeadline(hour)}, true},
+	} {
+		_, err := c.Enqueue(t.Context(), NewTask("mail", nil), test.options...)
+		if test.want != (err == nil) || err != nil && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "deadline: ")) {
+			t.Errorf("%s: %v; want it accepted: %v, otherwise ErrInvalid of the deadline", name, err, test.want)
 		}
 	}
 }

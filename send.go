@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/plaintime"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
@@ -34,7 +35,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 			o.FirstSend = false // middleware set another ID
 		}
 		if o.Err == nil {
-			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits))
+			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits), checkDeadline(&o.NewJob))
 		}
 		return o.Err == nil
 	})
@@ -56,6 +57,20 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	for _, o := range batch {
 		o.conclude()
 	}
+}
+
+// checkDeadline refuses a job that is not due before its deadline. A parked job has no time to run yet.
+func checkDeadline(j *broker.NewJob) error {
+	now, due := time.Now(), j.RunAt
+	if due.IsZero() {
+		due = now.Add(j.Delay)
+	}
+	if j.Body.Deadline.IsZero() || !due.After(now) || due.Before(j.Body.Deadline) || due.Equal(parked.Until) {
+		return nil
+	}
+	err := broker.Invalid("deadline", "is %s, and the job is due at %s, so it could never run; make the delay shorter or the deadline later",
+		j.Body.Deadline.UTC().Format(time.RFC3339), due.UTC().Format(time.RFC3339))
+	return broker.About(err, "enqueue", j.Queue, j.ID)
 }
 
 // portion returns how many of the jobs fit into one call: at least one.

@@ -133,7 +133,9 @@ func TestStep_IsRefusedWithAReason(t *testing.T) {
 		"a result without JSON": {"channel", func(context.Context) (any, error) { return make(chan int), nil }, SkipRetry,
 			[]string{"channel", "cannot be stored", "chan int"}},
 		"a result without room": {"large", func(context.Context) (any, error) { return strings.Repeat("x", MaxCheckpoint), nil }, ErrTooLarge,
-			[]string{`step "large"`, "65536"}},
+			[]string{`step "large"`, "65536", "store it elsewhere"}},
+		"which no retry can help": {"larger", func(context.Context) (any, error) { return strings.Repeat("x", MaxCheckpoint), nil },
+			SkipRetry, nil},
 		"an error beside result": {"both", func(context.Context) (any, error) { return 1, errCut }, errCut, nil},
 	} {
 		result, err := Step(t.Context(), job, test.step, test.fn)

@@ -105,8 +105,8 @@ func OnProgress(f func(Progress)) WaitOption { return onProgress(f) }
 // Wait waits until a job has ended and returns its record, with the result
 // that its handler set. The error is nil if the job was completed, ErrDead
 // (with the reason and the last error in its message; ErrExpired if its deadline
-// passed) or ErrCancelled. The record is returned in all these cases. Await
-// returns the decoded result alone.
+// passed) or ErrCancelled (with the handler's reason). The record is returned in all
+// these cases. Await returns the decoded result alone.
 //
 // A completed job leaves a record only if it has a retention: enqueue it with
 // WithRetention. Without a record Wait returns ErrGone: the job ended, was
@@ -241,7 +241,11 @@ func verdict(record *JobRecord) error {
 		}
 		return &broker.Error{Err: err, Hint: fmt.Sprintf("%v: %s", record.Reason, record.Errors.Last().Message)}
 	case StateCancelled:
-		return ErrCancelled
+		why := ""
+		if last := record.Errors.Last(); last.Class == ClassCancelled { // not a failure before that
+			why = last.Message
+		}
+		return &broker.Error{Err: ErrCancelled, Hint: why}
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ func TestClient_WaitReturnsHowTheJobEnded(t *testing.T) {
 		"dead": {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), ErrDead, "skip_retry: no such user",
 			StateDead},
 		"cancelled": {broker.Cancel(broker.Failure{}), ErrCancelled, "", StateCancelled},
+		"cancelled by its handler": {broker.Cancel(broker.Failure{Message: "cancelled: sold out", Class: ClassCancelled}), ErrCancelled,
+			"cancelled: sold out", StateCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

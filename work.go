@@ -52,7 +52,8 @@ func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
 			r.Finish(context.Canceled, r.Started())
 			return broker.Complete(job.result)
 		}
-		err = fmt.Errorf("%w: the result has %d bytes and the limit is %d; store it elsewhere", ErrTooLarge, len(job.result), broker.MaxResult)
+		err = fmt.Errorf("%w: %w: the result has %d bytes, the limit is %d; store it elsewhere and set a reference as the result", SkipRetry,
+			ErrTooLarge, len(job.result), broker.MaxResult)
 	}
 	return p.decide(r, job, err)
 }

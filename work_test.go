@@ -42,12 +42,10 @@ func TestServer_WhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 		{"a panic is a failure", func(context.Context, *Job) error { panic("broken") }, StateRetry, 0, ClassPanic, 1, time.Minute},
 		{"Goexit is a failure", func(context.Context, *Job) error { runtime.Goexit(); return nil }, StateRetry, 0, ClassRetryable, 1,
 			time.Minute},
-		{"a result that is too long is one too", func(_ context.Context,
-			j *Job) error {
+		{"a result that is too large is dead: a retry would repeat the work", func(_ context.Context, j *Job) error {
 			j.SetResult(make([]byte, broker.MaxResult+1))
 			return nil
-		},
-			StateRetry, 0, ClassRetryable, 1, time.Minute},
+		}, StateDead, broker.ReasonSkipRetry, ClassPermanent, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

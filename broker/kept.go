@@ -68,7 +68,7 @@ func (k *Kept) Check() error {
 		return nil
 	}
 	if size := k.Size(); size > MaxKept {
-		return tooLarge("checkpoint", size, MaxKept, "with the results of steps; store it elsewhere and keep a reference")
+		return tooLarge("checkpoint and steps", size, MaxKept, "store it elsewhere and keep a reference")
 	}
 	for _, s := range k.Steps {
 		if err := CheckName("step", s.Name); err != nil {

@@ -83,7 +83,7 @@ func (x *runner) revive(ctx context.Context) error {
 	return reserved.Each(ctx, x.broker, q, func(page []broker.Job) error {
 		for i := range page {
 			job := &page[i]
-			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) && err != nil {
+			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) {
 				return err
 			}
 			x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(),

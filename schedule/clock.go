@@ -78,54 +78,43 @@ const horizon = 50
 // never changes.
 func (c *cronLine) nextWall(w wall) (wall, bool) {
 	for last := w.year + horizon; w.year <= last; {
-		if month, ok := after(c.month, w.month); !ok {
+		month, ok := after(c.month, w.month)
+		if !ok {
 			w = wall{year: w.year + 1, month: 1, day: 1}
 			continue
-		} else if month != w.month {
+		}
+		if month != w.month {
 			w = wall{year: w.year, month: month, day: 1}
 		}
-		if length := daysIn(w.year, w.month); w.day > length {
-			w = wall{year: w.year, month: w.month + 1, day: 1}
-			if w.month > 12 {
-				w.year, w.month = w.year+1, 1
+		for length := daysIn(w.year, w.month); w.day <= length; w = (wall{year: w.year, month: w.month, day: w.day + 1}) {
+			if !c.matchesDay(w, length) {
+				continue
 			}
-			continue
-		} else if !c.matchesDay(w, length) {
-			w = wall{year: w.year, month: w.month, day: w.day + 1}
-			continue
+			if at, ok := c.nextInDay(w); ok {
+				return at, true
+			}
 		}
-		if at, ok := c.nextInDay(w); ok {
-			return at, true
-		}
-		w = wall{year: w.year, month: w.month, day: w.day + 1}
+		w = wall{year: w.year, month: w.month + 1, day: 1}
 	}
 	return wall{}, false
 }
 
 // nextInDay returns the line's first time on the day of w that is not before w.
 func (c *cronLine) nextInDay(w wall) (wall, bool) {
-	first, _ := after(c.second, 0)
-	second, ok := after(c.second, w.second)
-	minute := w.minute
-	if !ok {
-		second, minute = first, minute+1
-	}
-	if m, ok := after(c.minute, minute); !ok || m != minute {
-		minute, second = m, first
-		if !ok {
-			minute, _ = after(c.minute, 0)
-			w.hour++
+	for hour, ok := after(c.hour, w.hour); ok; hour, ok = after(c.hour, hour+1) {
+		if hour > w.hour {
+			w.minute, w.second = 0, 0
+		}
+		for minute, ok := after(c.minute, w.minute); ok; minute, ok = after(c.minute, minute+1) {
+			if minute > w.minute {
+				w.second = 0
+			}
+			if second, ok := after(c.second, w.second); ok {
+				return wall{w.year, w.month, w.day, hour, minute, second}, true
+			}
 		}
 	}
-	hour, ok := after(c.hour, w.hour)
-	if !ok {
-		return wall{}, false
-	}
-	if hour != w.hour {
-		minute, _ = after(c.minute, 0)
-		second = first
-	}
-	return wall{w.year, w.month, w.day, hour, minute, second}, true
+	return wall{}, false
 }
 
 // matchesDay reports whether the line fires on a day. If it restricts both the

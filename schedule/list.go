@@ -3,9 +3,8 @@ package schedule
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -48,30 +47,27 @@ type Info struct {
 
 // Get describes one schedule. The error is ErrNotFound if there is none.
 func (s *Schedules) Get(ctx context.Context, id string) (Info, error) {
+	var now time.Time
+	var info Info
 	job, err := s.job(ctx, id)
-	if err != nil {
-		return Info{}, about(err, "get schedule", id)
+	if err == nil {
+		now, err = s.broker.Ping(ctx)
 	}
-	now, err := s.broker.Ping(ctx)
-	if err != nil {
-		return Info{}, about(err, "get schedule", id)
+	if err == nil {
+		info, err = s.info(ctx, job, now)
 	}
-	info, err := s.info(ctx, job, now)
 	return info, about(err, "get schedule", id)
 }
 
 // List describes all schedules of the store, of every owner, sorted by ID. It makes a call to the store
 // for each schedule, several at once. If there are very many schedules, use Page.
 func (s *Schedules) List(ctx context.Context) (all []Info, err error) {
-	for cursor := ""; ; {
-		some, next, err := s.Page(ctx, cursor)
-		if err != nil {
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		var some []Info
+		if some, cursor, err = s.Page(ctx, cursor); err != nil {
 			return nil, err
 		}
-		if all = append(all, some...); next == "" {
-			break
-		}
-		cursor = next
+		all = append(all, some...)
 	}
 	sortByID(all)
 	return slices.CompactFunc(all, func(a, b Info) bool { return a.ID == b.ID }), nil
@@ -85,40 +81,35 @@ func sortByID(all []Info) {
 // the next page, which is empty at the end. Start with an empty cursor. A page is
 // sorted by ID; the pages come in the store's order.
 func (s *Schedules) Page(ctx context.Context, cursor string) (some []Info, next string, err error) {
+	some, next, err = s.page(ctx, cursor)
+	return some, next, about(err, "list schedules", "")
+}
+
+const pageSize = 500
+
+func (s *Schedules) page(ctx context.Context, cursor string) (some []Info, next string, err error) {
 	if err := s.check(ctx); err != nil {
-		return nil, "", about(err, "list schedules", "")
+		return nil, "", err
 	}
 	now, err := s.broker.Ping(ctx)
 	if err != nil {
-		return nil, "", about(err, "list schedules", "")
+		return nil, "", err
 	}
 	page, err := s.broker.Find(ctx, broker.Query{Queue: Queue, Key: jobKey, Suppressed: true, Limit: pageSize, Cursor: cursor})
 	if err != nil {
-		return nil, "", about(err, "list schedules", "")
+		return nil, "", err
 	}
 	some = make([]Info, len(page.Jobs))
-	errs := make([]error, len(page.Jobs))
-	var reading sync.WaitGroup
-	tokens := make(chan struct{}, readers)
-	for i := range page.Jobs {
-		tokens <- struct{}{}
-		reading.Go(func() {
-			some[i], errs[i] = s.info(ctx, &page.Jobs[i], now)
-			<-tokens
-		})
-	}
-	reading.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		return nil, "", about(err, "list schedules", "")
+	err = reserved.All(len(some), func(i int) (err error) {
+		some[i], err = s.info(ctx, &page.Jobs[i], now)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
 	}
 	sortByID(some)
 	return some, page.Cursor, nil
 }
-
-const (
-	pageSize = 500
-	readers  = 16 // how many states are read at the same time
-)
 
 // info describes a schedule by its job and its state.
 func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (Info, error) {
@@ -141,19 +132,17 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 		info.Error = err.Error()
 		return info, nil
 	}
-	m, err := s.states().Peek(ctx, job.ID)
-	if err != nil {
+	var read state
+	there, err := s.states().Peek(ctx, job.ID, &read)
+	if err != nil && !errors.Is(err, broker.ErrMalformed) && !errors.Is(err, broker.ErrNewerForm) {
 		return info, err
 	}
 	st := state{Through: r.Since, Paused: r.paused()}
 	if job.Deliveries > 0 {
 		st.Through = now // in case the store has lost the schedule's state
 	}
-	if m.Held {
-		var read state
-		if err := json.Unmarshal(m.Value, &read); err == nil && read.Born.Equal(r.Born) {
-			st = read
-		}
+	if there && !errors.Is(err, broker.ErrMalformed) && read.Born.Equal(r.Born) {
+		st = read
 	}
 	info.Paused, info.Counts, info.Buffered = st.Paused, st.Counts, st.Buffered
 	if info.Error == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
@@ -170,11 +171,8 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 
 // unfinished reports whether the job of a tick has not ended yet.
 func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
-	page, err := x.broker.Find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
-	if err != nil {
-		return false, err
-	}
-	return len(page.Jobs) > 0 && !page.Jobs[0].State.Final(), nil
+	state, err := reserved.State(ctx, x.broker, j.Queue, j.ID)
+	return state != broker.StateNone && !state.Final(), err
 }
 
 // carryOut enqueues the pending ticks and records the outcome in st.
@@ -194,8 +192,13 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 	for i, k := range st.Pending {
 		tasks[i] = r.task(id, k)
 	}
-	receipts, err := x.client.EnqueueMany(ctx, tasks)
+	var receipts []jobs.Receipt
+	var err error
+	if failed := guard.Call(func() { receipts, err = x.client.EnqueueMany(ctx, tasks) }); failed != nil { // middleware panicked
+		err = failed
+	}
 	if len(receipts) < len(tasks) {
+		st.Error = err.Error()
 		return err
 	}
 	var left []tick

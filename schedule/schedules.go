@@ -10,7 +10,6 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/reserved"
-	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Queue is the reserved queue whose jobs are schedules.
@@ -78,7 +77,7 @@ func (s *Schedules) tryPut(ctx context.Context, d Definition) (Change, error) {
 		return "", err
 	}
 	var change Change
-	err = s.repeat(ctx, func() error {
+	err = reserved.Repeat(ctx, errAgain, func() error {
 		now, err := s.broker.Ping(ctx)
 		if err != nil {
 			return err
@@ -162,7 +161,7 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 // runs again when the lease ends. It ignores a schedule that cannot run or is gone.
 func (s *Schedules) wake(ctx context.Context, id string) error {
 	job := &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}}
-	err := s.repeat(ctx, func() error {
+	err := reserved.Repeat(ctx, errAgain, func() error {
 		err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
 		if !errors.Is(err, broker.ErrWrongState) {
 			return err
@@ -255,7 +254,7 @@ func (s *Schedules) checkDefinitions(ctx context.Context, definitions []Definiti
 // Delete removes a schedule and its counts. Jobs that it enqueued stay. The error
 // is ErrNotFound if the schedule does not exist.
 func (s *Schedules) Delete(ctx context.Context, id string) error {
-	return about(s.repeat(ctx, func() error {
+	return about(reserved.Repeat(ctx, errAgain, func() error {
 		job, err := s.job(ctx, id)
 		if err != nil {
 			return err
@@ -341,20 +340,4 @@ func again(err error) error {
 	return err
 }
 
-// repeat calls f again while it returns errAgain. A run of a schedule takes a few
-// milliseconds.
-func (s *Schedules) repeat(ctx context.Context, f func() error) error {
-	for attempt := 0; ; attempt++ {
-		err := f()
-		if !errors.Is(err, errAgain) || attempt >= maxAttempts {
-			return err
-		}
-		if err := sleep.For(ctx, min(time.Duration(attempt+1)*10*time.Millisecond, 200*time.Millisecond)); err != nil {
-			return err
-		}
-	}
-}
-
-func about(err error, op, id string) error {
-	return broker.About(err, op, "", id)
-}
+func about(err error, op, id string) error { return broker.About(err, op, "", id) }

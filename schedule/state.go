@@ -2,9 +2,6 @@ package schedule
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -69,7 +66,7 @@ const (
 
 // states are the marks with the states of the schedules.
 func (s *Schedules) states() reserved.States {
-	return reserved.States{Broker: s.broker, Of: "schedule"}
+	return reserved.States{Broker: s.broker, Of: "schedule", Version: stateVersion}
 }
 
 // paused returns the pause of a schedule that was created paused, otherwise nil.
@@ -92,20 +89,11 @@ func firstState(r *record, runs int, now time.Time) state {
 
 // take reads a schedule's state. Earlier readers of it can no longer write.
 func (s *Schedules) take(ctx context.Context, id string, first state) (st state, fence int64, err error) {
-	m, err := s.states().Take(ctx, id, first)
-	if err != nil {
-		return st, 0, err
-	}
-	if err = json.Unmarshal(m.Value, &st); err != nil {
-		return st, 0, fmt.Errorf("%w: the schedule's state: %w", broker.ErrMalformed, err)
-	}
-	if st.Version > stateVersion {
-		return st, 0, &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
-	}
-	if !st.Born.Equal(first.Born) {
+	m, err := s.states().Take(ctx, id, first, &st)
+	if err == nil && !st.Born.Equal(first.Born) {
 		st = first // the state belongs to an earlier schedule with this ID
 	}
-	return st, m.Fence, nil
+	return st, m.Fence, err
 }
 
 // keep writes a schedule's state, unless another reader has taken it since.
@@ -116,7 +104,7 @@ func (s *Schedules) keep(ctx context.Context, id string, fence int64, st *state)
 // change applies f to the state of a stored schedule. It tries again if another
 // client or a run changes the state at the same time.
 func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now time.Time) error) error {
-	for attempt := 0; ; attempt++ {
+	return reserved.Repeat(ctx, reserved.ErrOvertaken, func() error {
 		stored, err := s.stored(ctx, id)
 		if err != nil {
 			return err
@@ -126,18 +114,12 @@ func (s *Schedules) change(ctx context.Context, id string, f func(st *state, now
 			return err
 		}
 		st, fence, err := s.take(ctx, id, firstState(stored.record, stored.job.Deliveries, now))
-		if err != nil {
-			return err
+		if err == nil {
+			err = f(&st, now)
 		}
-		if err = f(&st, now); err != nil {
-			return err
+		if err == nil {
+			err = s.keep(ctx, id, fence, &st)
 		}
-		if err = s.keep(ctx, id, fence, &st); !errors.Is(err, reserved.ErrOvertaken) || attempt >= maxAttempts {
-			return err
-		}
-	}
+		return err
+	})
 }
-
-// maxAttempts bounds how often a change is tried again after a conflict. With its pauses, repeat gives
-// up after about eight seconds.
-const maxAttempts = 50

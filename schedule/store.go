@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 func (s *Schedules) check(ctx context.Context) error {
@@ -34,14 +35,7 @@ func (s *Schedules) job(ctx context.Context, id string) (*broker.Job, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	page, err := s.broker.Find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, Suppressed: true})
-	if err == nil && len(page.Jobs) == 0 {
-		err = broker.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &page.Jobs[0], page.Jobs[0].Broken
+	return reserved.Find(ctx, s.broker, Queue, id)
 }
 
 // storedSchedule is a schedule as the store has it.

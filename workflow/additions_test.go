@@ -51,7 +51,7 @@ func TestLetters_RefuseAnAdditionForWhichTheStateHasNoRoom(t *testing.T) {
 	if err := l.fit(l.adds[0].id, 20_001); err != nil {
 		t.Errorf("an addition that is there: %v", err)
 	}
-	st := state{Ends: []byte(strings.Repeat("c", 19_000))}
+	st := state{Ends: ends(strings.Repeat("c", 19_000))}
 	for i := range 19_000 {
 		st.note(i, time.Now())
 	}
@@ -64,7 +64,6 @@ func TestLetters_RefuseAnAdditionForWhichTheStateHasNoRoom(t *testing.T) {
 			st.Added = append(st.Added, a.id)
 		}
 	}
-	st.Text = string(st.Ends)
 	value, err := json.Marshal(&st)
 	if err != nil {
 		t.Fatal(err)

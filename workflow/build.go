@@ -79,7 +79,7 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 		p.graph.Calls = append(p.graph.Calls, call{When: c.when, Queue: q})
 	}
 	nodes := Group(w.parts...).nodes()
-	if err := b.vertices(p, nodes, nil); err != nil {
+	if err := b.vertices(p, nodes, &graph{}); err != nil {
 		return nil, err
 	}
 	if err := p.graph.link(); err != nil {
@@ -141,28 +141,14 @@ func countEdges(nodes []Node) (n int) {
 	return n
 }
 
-// vertices checks nodes and adds them to the graph of p. If known is not nil, p
-// is an addition to known.
+// vertices checks nodes and adds them to the graph of p, which is an addition to known.
 func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 	g := p.graph
-	total := len(nodes)
-	if known != nil {
-		total = len(known.Nodes)
-		for i := range nodes {
-			if _, again := known.names[nodes[i].Name]; !again {
-				total++
-			}
-		}
-	}
-	if total > maxNodes {
-		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,
-			Hint: fmt.Sprintf("there are %d, the limit is %d; make parts of it nested workflows (Node.Workflow)", total, maxNodes)}
-	}
 	if edges := countEdges(nodes); edges > b.limits.PayloadLimit()/edgeSize {
 		return &broker.Error{Field: "edges", Err: broker.ErrTooLarge,
 			Hint: fmt.Sprintf("there are %d, and a graph has room for %d at most; %s", edges, b.limits.PayloadLimit()/edgeSize, joinHint)}
 	}
-	place := make(map[string]int, len(nodes))
+	place, total := make(map[string]int, len(nodes)), len(known.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
 		if err := checkName("node", n.Name); err != nil {
@@ -172,20 +158,25 @@ func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
 			return broker.Invalid("node "+n.Name, "is there twice; give each node its own name")
 		}
 		place[n.Name] = i
+		if _, again := known.names[n.Name]; !again {
+			total++
+		}
+	}
+	if total > maxNodes {
+		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,
+			Hint: fmt.Sprintf("there are %d, the limit is %d; make parts of it nested workflows (Node.Workflow)", total, maxNodes)}
 	}
 	refs := make(map[string]int)
 	find := func(n *Node, field, name string) (int, error) {
 		if i, ok := place[name]; ok {
 			return i, nil
 		}
-		if known != nil {
-			if _, ok := known.names[name]; ok {
-				if refs[name] == 0 {
-					g.Refs = append(g.Refs, name)
-					refs[name] = len(g.Refs)
-				}
-				return -refs[name], nil
+		if _, ok := known.names[name]; ok {
+			if refs[name] == 0 {
+				g.Refs = append(g.Refs, name)
+				refs[name] = len(g.Refs)
 			}
+			return -refs[name], nil
 		}
 		return 0, broker.Invalid("node "+n.Name, "names %q in %s, and there is no such node", name, field)
 	}

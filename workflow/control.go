@@ -10,7 +10,6 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/reserved"
-	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Retry resumes a failed workflow: the nodes that made it fail run again, with
@@ -22,28 +21,11 @@ import (
 // and says why, if the workflow cannot be resumed: it has not failed, it was
 // compensated, its deadline passed, or a node's job was cancelled or deleted.
 func Retry(ctx context.Context, client *jobs.Client, id string, nodes ...string) error {
-	return about(func() error {
-		s, err := open(ctx, client)
-		if err == nil {
-			err = checkNested(id)
-		}
-		if err == nil {
-			err = s.retry(ctx, id, nodes)
-		}
-		return err
-	}(), "retry workflow", id)
+	return with(ctx, client, "retry workflow", id, func(s store) error { return s.retry(ctx, id, nodes) })
 }
 
 func (s store) retry(ctx context.Context, id string, nodes []string) error {
-	for attempt := 0; ; attempt++ {
-		err := s.tryRetry(ctx, id, nodes)
-		if !errors.Is(err, reserved.ErrOvertaken) || attempt >= 10 {
-			return err
-		}
-		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
-	}
+	return reserved.Repeat(ctx, reserved.ErrOvertaken, func() error { return s.tryRetry(ctx, id, nodes) })
 }
 
 func (s store) tryRetry(ctx context.Context, id string, nodes []string) error {
@@ -115,7 +97,7 @@ func (h *held) again(g *graph, nodes []string) error {
 			return &broker.Error{Field: "node", Err: broker.ErrNotFound, Hint: fmt.Sprintf("there is no node %q", name)}
 		}
 		if !slices.Contains(chosen, i) {
-			return refuse("the node %q is %s; only nodes that did not complete run again", name, nodeState(h.Ends[i]))
+			return refuse("the node %q is %s; only nodes that did not complete run again", name, nodeStates[h.Ends[i]])
 		}
 	}
 	redo := make(map[int]bool)
@@ -143,14 +125,7 @@ func (h *held) again(g *graph, nodes []string) error {
 // another one that still exists; a nested workflow that failed outlives one that
 // completed nevertheless.
 func Delete(ctx context.Context, client *jobs.Client, id string) error {
-	return about(func() error {
-		s, err := open(ctx, client)
-		if err != nil {
-			return err
-		}
-		if err := checkNested(id); err != nil {
-			return err
-		}
+	return with(ctx, client, "delete workflow", id, func(s store) error {
 		w, err := s.load(ctx, id)
 		if err != nil {
 			return err
@@ -167,7 +142,7 @@ func Delete(ctx context.Context, client *jobs.Client, id string) error {
 			return err
 		}
 		return s.remove(ctx, []broker.Ref{{Queue: Queue, ID: w.graph.jobID(":sweep")}})
-	}(), "delete workflow", id)
+	})
 }
 
 // Wait waits until a workflow has ended, or ctx ends. The error is nil if the
@@ -183,4 +158,18 @@ func Wait(ctx context.Context, client *jobs.Client, id string) (result []byte, e
 		result = record.Result
 	}
 	return result, err
+}
+
+// Await waits like Wait and decodes the result, which a handler set with SetResult, into an R. A
+// []byte is returned as it is, and is empty if there is no result. The errors are those of
+// jobs.Await.
+func Await[R any](ctx context.Context, client *jobs.Client, id string) (result R, err error) {
+	if _, err := open(ctx, client); err != nil {
+		return result, about(err, "await workflow", id)
+	}
+	if raw, ok := any(&result).(*[]byte); ok {
+		*raw, err = Wait(ctx, client, id)
+		return result, err
+	}
+	return jobs.Await[R](ctx, client, Queue, id)
 }

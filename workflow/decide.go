@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -160,9 +161,12 @@ func (r *run) passed(at time.Time) bool {
 	return false
 }
 
-// end records how a node ended.
+// end records how a node ended, and when, if a compensation may have to undo it.
 func (r *run) end(i int, e byte) {
 	r.Ends[i] = e
+	if e == endCompleted && r.g.Nodes[i].Undo > 0 {
+		r.note(i, r.now)
+	}
 	r.touch()
 }
 
@@ -193,21 +197,14 @@ func (r *run) toUndo() (nodes []int) {
 	for k, i := range r.g.topo {
 		place[i] = k
 	}
+	rank := func(i int) int {
+		if badly(r.Ends[i]) {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(nodes, func(a, b int) int {
-		if bad := badly(r.Ends[a]); bad != badly(r.Ends[b]) {
-			if bad {
-				return -1
-			}
-			return 1
-		}
-		x, y := r.Times[a], r.Times[b]
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return place[b] - place[a]
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(r.Times[b], r.Times[a]), place[b]-place[a])
 	})
 	return nodes
 }

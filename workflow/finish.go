@@ -53,7 +53,7 @@ func (r *run) kill(ctx context.Context, out []int) (again bool, err error) {
 			refs = append(refs, ref)
 			continue
 		}
-		if err := r.x.cancel(ctx, ref.ID, "its workflow"); err != nil && broker.StoreFailed(err) {
+		if err := r.x.cancel(ctx, ref.ID, "its workflow"); broker.StoreFailed(err) {
 			return false, err
 		}
 	}
@@ -82,8 +82,8 @@ func (r *run) undo(ctx context.Context) (again bool, err error) {
 		r.UndoLet++
 		r.touch()
 	}
-	state := broker.StateNone
-	if err := r.x.look(ctx, []broker.Ref{ref}, false, func(job *broker.Job) { state = job.State }); err != nil {
+	state, err := reserved.State(ctx, r.x, ref.Queue, ref.ID)
+	if err != nil {
 		return false, err
 	}
 	if state != broker.StateNone && !state.Final() {
@@ -162,8 +162,8 @@ func (s store) parentOf(ctx context.Context, g *graph) (there bool, err error) {
 	if g.Parent == "" {
 		return false, nil
 	}
-	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{g.Parent}, NoPayload: true})
-	return len(page.Jobs) > 0, err
+	state, err := reserved.State(ctx, s, Queue, g.Parent)
+	return state != broker.StateNone, err
 }
 
 // outcome returns the error with which the workflow's own job ends. The job's
@@ -193,7 +193,7 @@ func (r *run) outcome(ctx context.Context, job *jobs.Job) error {
 		return nil
 	}
 	result, err := r.x.result(ctx, r.id, r.g, last)
-	if err != nil && !errors.Is(err, ErrNoResult) && broker.StoreFailed(err) {
+	if broker.StoreFailed(err) && !errors.Is(err, ErrNoResult) {
 		return jobs.Snooze(retryPause)
 	}
 	job.SetResult(result)
@@ -276,7 +276,7 @@ type stored struct {
 func (s store) load(ctx context.Context, id string) (*stored, error) {
 	w := &stored{}
 	var err error
-	if w.job, err = s.one(ctx, Queue, id); err != nil {
+	if w.job, err = reserved.Find(ctx, s, Queue, id); err != nil {
 		return nil, err
 	}
 	if w.job.Type != typeWorkflow {
@@ -329,7 +329,7 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	if !all {
 		var over []broker.Ref
 		if err := s.look(ctx, refs, false, func(job *broker.Job) {
-			if job.State == broker.StateCompleted || job.State == broker.StateCancelled {
+			if hasEnded(job.State) {
 				over = append(over, job.Ref())
 			}
 		}); err != nil {
@@ -357,13 +357,13 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 // that Retry has made run again, stays, unless all is set.
 func (s store) removeNested(ctx context.Context, id string, all bool) error {
 	w, err := s.load(ctx, id)
-	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && !hasEnded(w.job) {
-		return nil
+	switch {
+	case errors.Is(err, broker.ErrNotFound): // somebody deleted its job, or its client never stored it
+		return s.states().Remove(ctx, id)
+	case err != nil || !all && !hasEnded(w.job.State):
+		return err
 	}
-	if err == nil {
-		err = s.removeWhole(ctx, w, all)
-	}
-	return err
+	return s.removeWhole(ctx, w, all)
 }
 
 // clear removes the nodes of a workflow that never ran.

@@ -1,14 +1,13 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/parked"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // Info describes a workflow.
@@ -50,28 +49,20 @@ type NodeInfo struct {
 // workflow does not exist.
 func Get(ctx context.Context, client *jobs.Client, id string) (Info, error) {
 	var info Info
-	s, err := open(ctx, client)
-	if err == nil {
-		err = checkNested(id)
-	}
-	var w *stored
-	if err == nil {
-		w, err = s.load(ctx, id)
-	}
-	if err == nil {
+	err := with(ctx, client, "get workflow", id, func(s store) error {
+		w, err := s.load(ctx, id)
+		if err != nil {
+			return err
+		}
 		info = w.summary()
 		info.Nodes, err = s.nodes(ctx, w)
-		info.Counts = count(info.Nodes)
-	}
-	return info, about(err, "get workflow", id)
-}
-
-func count(nodes []NodeInfo) map[State]int {
-	counts := make(map[State]int)
-	for i := range nodes {
-		counts[nodes[i].State]++
-	}
-	return counts
+		clear(info.Counts)
+		for i := range info.Nodes {
+			info.Counts[info.Nodes[i].State]++
+		}
+		return err
+	})
+	return info, err
 }
 
 // whole returns the state of the workflow.
@@ -99,30 +90,15 @@ func (w *stored) summary() Info {
 		info.Cause = w.job.Errors.Last().Message
 	}
 	for _, e := range w.state.Ends {
-		info.Counts[nodeState(e)]++
+		info.Counts[nodeStates[e]]++
 	}
 	return info
 }
 
-// nodeState returns the state of a node as far as the workflow knows it.
-func nodeState(e byte) State {
-	switch e {
-	case endLetGo, endAgain:
-		return StateStarted
-	case endCompleted:
-		return StateCompleted
-	case endDead:
-		return StateDead
-	case endCancelled:
-		return StateCancelled
-	case endGone:
-		return StateGone
-	case endExpired:
-		return StateExpired
-	case endSkipped:
-		return StateSkipped
-	}
-	return StateWaiting
+// nodeStates are the states of nodes as far as the workflow knows them.
+var nodeStates = map[byte]State{
+	endWaiting: StateWaiting, endLetGo: StateStarted, endAgain: StateStarted, endCompleted: StateCompleted,
+	endDead: StateDead, endCancelled: StateCancelled, endGone: StateGone, endExpired: StateExpired, endSkipped: StateSkipped,
 }
 
 // nodes describes the nodes of a workflow.
@@ -145,7 +121,7 @@ func (s store) nodes(ctx context.Context, w *stored) ([]NodeInfo, error) {
 	infos := make([]NodeInfo, 0, len(g.Nodes))
 	for _, i := range g.topo {
 		v := &g.Nodes[i]
-		info := NodeInfo{Name: v.Name, State: nodeState(w.state.Ends[i]), OnDead: v.OnDead, Signal: v.Signal}
+		info := NodeInfo{Name: v.Name, State: nodeStates[w.state.Ends[i]], OnDead: v.OnDead, Signal: v.Signal}
 		if info.OnDead == "" {
 			info.OnDead = Fail
 		}
@@ -220,34 +196,21 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 	if o.Nested {
 		key = keyNested
 	}
-	found, err := s.find(ctx, broker.Query{Queue: Queue, Key: key, Cursor: o.Cursor, Limit: o.Limit, NoPayload: true})
+	found, err := s.Find(ctx, broker.Query{Queue: Queue, Key: key, Suppressed: true, Cursor: o.Cursor, Limit: o.Limit, NoPayload: true})
 	if err != nil {
 		return Page{}, about(err, "list workflows", "")
 	}
 	page := Page{Workflows: make([]Info, len(found.Jobs)), Cursor: found.Cursor}
-	errs := make([]error, len(found.Jobs))
-	var reading sync.WaitGroup
-	tokens := make(chan struct{}, readers)
-	for i := range found.Jobs {
-		tokens <- struct{}{}
-		reading.Go(func() {
-			page.Workflows[i], errs[i] = s.brief(ctx, &found.Jobs[i])
-			<-tokens
-		})
-	}
-	reading.Wait()
-	return page, about(cmp.Or(errs...), "list workflows", "")
+	err = reserved.All(len(found.Jobs), func(i int) (err error) {
+		page.Workflows[i], err = s.brief(ctx, &found.Jobs[i])
+		return err
+	})
+	return page, about(err, "list workflows", "")
 }
-
-// readers is how many states List reads at once.
-const readers = 16
 
 // brief describes a workflow without its graph.
 func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
-	m, err := s.states().Peek(ctx, job.ID)
 	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
-	if err == nil && m.Held {
-		err = w.state.read(m.Value)
-	}
+	_, err := s.states().Peek(ctx, job.ID, &w.state)
 	return w.summary(), err
 }

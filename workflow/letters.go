@@ -158,11 +158,11 @@ func (l *letters) fit(id string, nodes int) error {
 // that handlers added, the sweep would not find their records.
 func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 	id := strings.TrimPrefix(job.PartitionKey(), letterKey(""))
-	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
-	if err != nil {
+	state, err := reserved.State(ctx, x, Queue, id)
+	switch {
+	case err != nil:
 		return jobs.Snooze(reserved.FailedPause)
-	}
-	if len(page.Jobs) > 0 {
+	case state != broker.StateNone:
 		return jobs.Snooze(letterSpan)
 	}
 	return nil
@@ -176,34 +176,27 @@ func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
 //
 // After another error the signal may have been sent; sending it again is safe.
 func Signal(ctx context.Context, client *jobs.Client, workflow, name string, payload []byte) error {
-	return about(func() error {
-		s, err := open(ctx, client)
-		if err == nil {
-			err = cmp.Or(checkNested(workflow), checkName("signal", name))
-		}
-		if err == nil {
-			err = s.signal(ctx, workflow, name, payload)
-		}
-		return err
-	}(), "signal workflow", workflow)
+	return with(ctx, client, "signal workflow", workflow, func(s store) error { return s.signal(ctx, workflow, name, payload) })
 }
 
 var errOver = &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow has ended"}
 
-// hasEnded reports whether a workflow, given its job, has ended and cannot be retried.
-func hasEnded(job *broker.Job) bool {
-	return job.State == broker.StateCompleted || job.State == broker.StateCancelled
+// hasEnded reports whether a workflow has ended and cannot be retried, given the state of its job.
+func hasEnded(state broker.State) bool {
+	return state == broker.StateCompleted || state == broker.StateCancelled
 }
 
 func (s store) signal(ctx context.Context, workflow, name string, payload []byte) error {
-	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{workflow}, NoPayload: true})
-	if err != nil {
+	if err := checkName("signal", name); err != nil {
 		return err
 	}
-	if len(page.Jobs) > 0 && hasEnded(&page.Jobs[0]) {
+	state, err := reserved.State(ctx, s, Queue, workflow)
+	switch {
+	case err != nil:
+		return err
+	case hasEnded(state):
 		return errOver
-	}
-	if len(payload) > broker.MaxResult {
+	case len(payload) > broker.MaxResult:
 		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}
 	}
 	if err := s.letter(ctx, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
@@ -221,20 +214,11 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 // operators to see. The error is ErrNotFound if the workflow does not exist, and ErrWrongState if it has
 // ended. Cancelling again changes nothing.
 func Cancel(ctx context.Context, client *jobs.Client, id, by string) error {
-	return about(func() error {
-		s, err := open(ctx, client)
-		if err == nil {
-			err = checkNested(id)
-		}
-		if err == nil {
-			err = s.cancel(ctx, id, by)
-		}
-		return err
-	}(), "cancel workflow", id)
+	return with(ctx, client, "cancel workflow", id, func(s store) error { return s.cancel(ctx, id, by) })
 }
 
 func (s store) cancel(ctx context.Context, id, by string) error {
-	job, err := s.one(ctx, Queue, id)
+	job, err := reserved.Find(ctx, s, Queue, id)
 	if err != nil {
 		return err
 	}

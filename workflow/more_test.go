@@ -55,7 +55,7 @@ func TestScope_RefusesAdditionsThatCannotBe(t *testing.T) {
 				add   Node
 				words string
 			}{
-				{node("a"), "node a: invalid: is in the workflow already"},
+				{node("a"), "node a: skip retry for this job: invalid: is in the workflow already"},
 				{node("x", "zed"), `"zed" in After`},
 				{Node{Name: "x", Before: []string{"a"}}, "may have begun"},
 				{Node{Name: "x", Before: []string{"adds"}}, "may have begun"},

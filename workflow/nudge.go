@@ -121,16 +121,15 @@ func (x *runner) once(ctx context.Context, begin bool) error {
 	ids, _ := x.nudges.next(time.Now().Add(gapMax))
 	if begin {
 		for _, state := range []broker.State{broker.StateScheduled, broker.StateRetry} {
-			q := broker.Query{Queue: Queue, State: state, Type: typeWorkflow, NoPayload: true, Limit: maxOperate}
-			for more := true; more; more = q.Cursor != "" {
-				page, err := x.find(ctx, q)
-				if err != nil {
-					return err
+			q := broker.Query{State: state, Type: typeWorkflow, NoPayload: true, Limit: maxOperate}
+			err := x.each(ctx, q, func(page []broker.Job) error {
+				for i := range page {
+					ids = append(ids, page[i].ID)
 				}
-				for i := range page.Jobs {
-					ids = append(ids, page.Jobs[i].ID)
-				}
-				q.Cursor = page.Cursor
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 		}
 	}
@@ -149,21 +148,14 @@ func (x *runner) loop(ctx context.Context) {
 			x.wakeAll(ctx, ids)
 			continue
 		}
-		var timer *time.Timer
 		var after <-chan time.Time
 		if wait >= 0 {
-			timer = time.NewTimer(wait)
-			after = timer.C
+			after = time.After(wait)
 		}
 		select {
 		case <-x.nudges.wake:
 		case <-after:
 		case <-ctx.Done():
-		}
-		if timer != nil {
-			timer.Stop()
-		}
-		if ctx.Err() != nil {
 			return
 		}
 	}

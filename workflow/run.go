@@ -124,8 +124,8 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 			return 0, err
 		}
 		return 0, x.planSweep(ctx, r.id, g)
-	case phaseParked: // a nested workflow that was nudged before it may start
-		return broker.MaxDelay, nil
+	case phaseParked: // a nested workflow that was nudged before it may start; this run can hide the nudge that starts it
+		return pollIdle, nil
 	}
 	for again := true; again; {
 		if again, err = r.round(ctx); err != nil {
@@ -215,7 +215,9 @@ func (r *run) see(i int, job *broker.Job) {
 		r.explain(i, cmp.Or(job.Errors.Last().Message, job.Reason.String()))
 	case broker.StateCancelled:
 		r.end(i, endCancelled)
-		r.explain(i, job.Errors.Last().Message)
+		if last := job.Errors.Last(); last.Class == jobs.ClassCancelled { // not a failure before that
+			r.explain(i, last.Message)
+		}
 	default:
 		return
 	}
@@ -333,7 +335,7 @@ func (r *run) redrive(ctx context.Context) (again bool, err error) {
 		switch {
 		case e != endAgain:
 		case r.g.nested(i):
-			if err := r.x.retry(ctx, r.g.jobID(r.g.Nodes[i].Name), nil); broker.StoreFailed(err) && err != nil {
+			if err := r.x.retry(ctx, r.g.jobID(r.g.Nodes[i].Name), nil); broker.StoreFailed(err) {
 				return false, err
 			}
 			r.end(i, endLetGo)
@@ -357,7 +359,8 @@ func (r *run) nap() time.Duration {
 	if out > 0 || r.Phase != phaseRunning {
 		most = pollMax
 	}
-	nap := min(max(now.Sub(r.Changed)/4, pollMin+time.Duration(out)*pollFor), most)
+	since := now.Sub(r.Changed).Abs() // below zero if the store's clock was ahead
+	nap := min(max(since/4, pollMin+time.Duration(out)*pollFor), most)
 	if r.x.awake.Load() {
 		nap = broker.MaxDelay
 	}

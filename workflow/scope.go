@@ -201,7 +201,7 @@ func (s store) result(ctx context.Context, id string, g *graph, i int) ([]byte, 
 	if !ok {
 		return nil, ErrNoResult
 	}
-	job, err := s.one(ctx, ref.Queue, ref.ID)
+	job, err := reserved.Find(ctx, s, ref.Queue, ref.ID)
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		return nil, fmt.Errorf("%w: its job is not there", ErrNoResult)
@@ -225,18 +225,20 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 	if !ok {
 		return nil, nil // a callback, or a compensation
 	}
-	names := make(map[broker.Ref]string)
+	names := make(map[broker.Ref][]string) // several nodes can wait for one signal
 	var refs []broker.Ref
 	for _, j := range slices.Concat(g.Nodes[i].After, g.Nodes[i].Any) {
 		if ref, ok := g.source(s.id, j); ok {
-			names[ref] = g.Nodes[j].Name
+			names[ref] = append(names[ref], g.Nodes[j].Name)
 			refs = append(refs, ref)
 		}
 	}
 	results := make(map[string][]byte, len(refs))
 	err = s.look(ctx, refs, true, func(job *broker.Job) {
 		if text := resultOf(job); len(text) > 0 && (job.Type == typeSignal || job.State == broker.StateCompleted) {
-			results[names[broker.Ref{Queue: job.Queue, ID: job.ID}]] = text
+			for _, name := range names[broker.Ref{Queue: job.Queue, ID: job.ID}] {
+				results[name] = text
+			}
 		}
 	})
 	return results, err
@@ -247,7 +249,8 @@ func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
 // Node.Before must come after this one; otherwise it may have begun already.
 //
 // Adding the same nodes again does nothing, so a handler that runs a second time
-// can call Add again. If a node is invalid, nothing is added; the error names it.
+// can call Add again. If a node is invalid, nothing is added. The error names it, and is also
+// jobs.SkipRetry, since no retry can help.
 // It is ErrWrongState if the workflow has ended, which a handler that lost its lease can find.
 // After an error of the store, return it from the handler, so that it runs again.
 //
@@ -258,7 +261,13 @@ func (s *Scope) Add(ctx context.Context, parts ...Part) error {
 	if s == nil {
 		return errNoScope
 	}
-	return about(s.add(ctx, Group(parts...).nodes()), "add nodes", s.id)
+	err := s.add(ctx, Group(parts...).nodes())
+	if e, ok := errors.AsType[*broker.Error](err); ok && (errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrTooLarge)) {
+		c := *e
+		c.Err = fmt.Errorf("%w: %w", jobs.SkipRetry, e.Err)
+		err = &c
+	}
+	return about(err, "add nodes", s.id)
 }
 
 func (s *Scope) add(ctx context.Context, nodes []Node) error {
@@ -269,7 +278,7 @@ func (s *Scope) add(ctx context.Context, nodes []Node) error {
 	if err != nil {
 		return err
 	}
-	if hasEnded(w.job) { // this run has lost its lease: nobody would start the nodes, or remove them
+	if hasEnded(w.job.State) { // this run has lost its lease: nobody would start the nodes, or remove them
 		return errOver
 	}
 	g := w.graph

@@ -63,14 +63,8 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
-		err := s.create(ctx, p)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errAgain) || attempt >= 3 {
-			return err
-		}
+	if err := reserved.Repeat(ctx, errAgain, func() error { return s.create(ctx, p) }); err != nil {
+		return err
 	}
 	err = s.submit(ctx, client, p)
 	if err == nil {
@@ -106,7 +100,7 @@ func (s store) create(ctx context.Context, p *plan) error {
 	if !errors.Is(err, broker.ErrDuplicate) {
 		return err
 	}
-	job, err := s.one(ctx, Queue, p.id)
+	job, err := reserved.Find(ctx, s, Queue, p.id)
 	if errors.Is(err, broker.ErrNotFound) {
 		return errAgain
 	}
@@ -207,7 +201,7 @@ func (s store) commit(ctx context.Context, p *plan, as phase) error {
 		if err == nil && h.Phase == phaseAborted {
 			return &broker.Error{Field: "workflow", Err: broker.ErrWrongState, Hint: "it took too long to store, and was given up; start it again"}
 		}
-		if !errors.Is(err, reserved.ErrOvertaken) && (err == nil || !broker.StoreFailed(err)) || attempt >= 5 {
+		if !broker.StoreFailed(err) || attempt >= 5 {
 			return err
 		}
 		if err := sleep.For(ctx, time.Duration(attempt+1)*10*time.Millisecond); err != nil {

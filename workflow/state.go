@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,8 +13,7 @@ type state struct {
 	Version int       `json:"v"`
 	Birth   string    `json:"birth"`
 	Phase   phase     `json:"phase"`
-	Ends    []byte    `json:"-"`              // by node: how it ended, one of endWaiting and so on
-	Text    string    `json:"ends,omitempty"` // the same, as it is stored
+	Ends    ends      `json:"ends,omitempty"` // by node: how it ended, one of endWaiting and so on
 	Outcome State     `json:"outcome,omitempty"`
 	Cause   string    `json:"cause,omitempty"`   // why it failed or was cancelled
 	Late    bool      `json:"late,omitempty"`    // its deadline passed
@@ -30,6 +27,12 @@ type state struct {
 	Broken  []int     `json:"broken,omitempty"`  // those whose compensation did not complete
 	Redo    bool      `json:"redo,omitzero"`     // the compensations are dead, and Retry runs them again
 }
+
+// ends are stored as text.
+type ends []byte
+
+func (e ends) MarshalText() ([]byte, error)     { return e, nil }
+func (e *ends) UnmarshalText(text []byte) error { *e = append((*e)[:0], text...); return nil }
 
 // times are microseconds by node.
 type times map[int]int64
@@ -80,15 +83,13 @@ type held struct {
 // workflow without a state gets one with phase p.
 func (s store) take(ctx context.Context, id, birth string, p phase) (*held, error) {
 	first := state{Version: stateVersion, Birth: birth, Phase: p}
-	m, err := s.states().Take(ctx, id, first)
+	h := &held{id: id}
+	m, err := s.states().Take(ctx, id, first, &h.state)
 	if err != nil {
 		return nil, err
 	}
-	h := &held{id: id, fence: m.Fence, now: m.Until.Add(-broker.MaxDelay)} // saves a call for the store's time
-	if err := h.read(m.Value); err != nil {
-		return nil, err
-	}
-	if h.Birth != birth { // the state belongs to an earlier workflow with this ID
+	h.fence, h.now = m.Fence, m.Until.Add(-broker.MaxDelay) // saves a call for the store's time
+	if h.Birth != birth {                                   // the state belongs to an earlier workflow with this ID
 		h.state = first
 		return h, s.save(ctx, h, broker.MaxDelay)
 	}
@@ -97,32 +98,13 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 
 // peek reads a workflow's state; ok is false if it has none.
 func (s store) peek(ctx context.Context, id, birth string) (st state, ok bool, err error) {
-	m, err := s.states().Peek(ctx, id)
-	if err != nil || !m.Held {
-		return st, false, err
-	}
-	if err := st.read(m.Value); err != nil {
-		return st, false, err
-	}
-	return st, st.Birth == birth, nil
-}
-
-func (st *state) read(value []byte) error {
-	if err := json.Unmarshal(value, st); err != nil {
-		return fmt.Errorf("%w: the workflow's state: %w", broker.ErrMalformed, err)
-	}
-	if st.Version > stateVersion {
-		return &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
-	}
-	st.Ends, st.Text = []byte(st.Text), ""
-	return nil
+	ok, err = s.states().Peek(ctx, id, &st)
+	return st, ok && st.Birth == birth, err
 }
 
 // save writes a workflow's state, unless another reader has taken it since.
 func (s store) save(ctx context.Context, h *held, ttl time.Duration) error {
-	st := h.state
-	st.Text = string(st.Ends)
-	return s.states().Keep(ctx, h.id, h.fence, ttl, &st)
+	return s.states().Keep(ctx, h.id, h.fence, ttl, &h.state)
 }
 
 // fit extends Ends to the number of nodes.

@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,7 +17,8 @@ const (
 	// maxLook is how many jobs a call asks for: the heads of that many jobs are a few hundred kilobytes.
 	maxLook    = 1000
 	maxOperate = 1000
-	maxResults = 20 // results that a call asks for: each can have a megabyte
+	// How many payloads or results a call asks for: each can have a megabyte, but after small ones more are asked for.
+	minResults, maxResults = 20, 200
 )
 
 // open returns the store of a client.
@@ -32,8 +35,22 @@ func open(ctx context.Context, client *jobs.Client) (store, error) {
 	return store{reserved.Bounded(b)}, nil
 }
 
+// with opens the store of a client and calls f, for a public function about the workflow id.
+func with(ctx context.Context, client *jobs.Client, op, id string, f func(store) error) error {
+	s, err := open(ctx, client)
+	if err == nil {
+		err = checkNested(id)
+	}
+	if err == nil {
+		err = f(s)
+	}
+	return about(err, op, id)
+}
+
 // states are the marks with the states of the workflows.
-func (s store) states() reserved.States { return reserved.States{Broker: s.Broker, Of: "workflow"} }
+func (s store) states() reserved.States {
+	return reserved.States{Broker: s.Broker, Of: "workflow", Version: stateVersion}
+}
 
 // put stores a job in the reserved queue.
 func (s store) put(ctx context.Context, job broker.NewJob) error {
@@ -41,52 +58,37 @@ func (s store) put(ctx context.Context, job broker.NewJob) error {
 	return reserved.Put(ctx, s.Broker, Queue, job)
 }
 
-func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	q.Suppressed = true
-	return s.Find(ctx, q)
-}
-
 // look finds jobs by ID, in as few calls as possible, and calls f with each. Jobs
 // that do not exist are left out.
 func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f func(*broker.Job)) error {
 	most := maxLook
 	if payloads {
-		most = maxResults
+		most = minResults
 	}
 	byQueue := make(map[string][]string)
-	var queues []string
 	for _, r := range refs {
-		if byQueue[r.Queue] == nil {
-			queues = append(queues, r.Queue)
-		}
 		byQueue[r.Queue] = append(byQueue[r.Queue], r.ID)
 	}
-	for _, queue := range queues {
+	for _, queue := range slices.Sorted(maps.Keys(byQueue)) {
 		for ids := byQueue[queue]; len(ids) > 0; {
-			n := min(len(ids), most)
-			page, err := s.find(ctx, broker.Query{Queue: queue, IDs: ids[:n], NoPayload: !payloads})
+			n, size := min(len(ids), most), 0
+			q := broker.Query{Queue: queue, IDs: ids[:n], NoPayload: !payloads, Suppressed: true, Limit: maxLook}
+			err := reserved.Each(ctx, s.Broker, q, func(page []broker.Job) error {
+				for i := range page {
+					size += len(page[i].Payload) + len(page[i].Result)
+					f(&page[i])
+				}
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			for i := range page.Jobs {
-				f(&page.Jobs[i])
+			if ids = ids[n:]; payloads && size < broker.MaxResult {
+				most = min(2*most, maxResults)
 			}
-			ids = ids[n:]
 		}
 	}
 	return nil
-}
-
-// one finds a job. The error is ErrNotFound if it does not exist.
-func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
-	page, err := s.find(ctx, broker.Query{Queue: queue, IDs: []string{id}})
-	if err == nil && len(page.Jobs) == 0 {
-		err = broker.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &page.Jobs[0], page.Jobs[0].Broken
 }
 
 // each calls f with each page of the jobs in the reserved queue that q selects.
@@ -106,7 +108,7 @@ func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.R
 			return err
 		}
 		for i, r := range results {
-			if r.Err != nil && broker.StoreFailed(r.Err) {
+			if broker.StoreFailed(r.Err) {
 				return r.Err
 			}
 			if f != nil {

@@ -4,13 +4,16 @@ package reserved
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // callTimeout limits one call to the store.
@@ -55,6 +58,63 @@ func Each(ctx context.Context, b broker.Broker, q broker.Query, f func([]broker.
 	}
 }
 
+// Find finds a job of a queue. The error is ErrNotFound if it does not exist.
+func Find(ctx context.Context, b broker.Broker, queue, id string) (*broker.Job, error) {
+	page, err := b.Find(ctx, broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true})
+	if err == nil && len(page.Jobs) == 0 {
+		err = broker.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &page.Jobs[0], page.Jobs[0].Broken
+}
+
+// State returns the state of a job, or StateNone if it does not exist.
+func State(ctx context.Context, b broker.Broker, queue, id string) (broker.State, error) {
+	page, err := b.Find(ctx, broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
+	if err != nil || len(page.Jobs) == 0 {
+		return broker.StateNone, err
+	}
+	return page.Jobs[0].State, nil
+}
+
+// readers is how many calls All makes at once.
+const readers = 16
+
+// All calls f with each number below n, several at once, and returns the first error.
+func All(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var reading sync.WaitGroup
+	tokens := make(chan struct{}, readers)
+	for i := range n {
+		tokens <- struct{}{}
+		reading.Go(func() {
+			errs[i] = f(i)
+			<-tokens
+		})
+	}
+	reading.Wait()
+	return cmp.Or(errs...)
+}
+
+// maxAttempts bounds how often Repeat calls its function: with the pauses, for about eight seconds. A run
+// of a job in a reserved queue takes a few milliseconds.
+const maxAttempts = 50
+
+// Repeat calls f again while it returns the error again.
+func Repeat(ctx context.Context, again error, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := f()
+		if !errors.Is(err, again) || attempt >= maxAttempts {
+			return err
+		}
+		if err := sleep.For(ctx, min(time.Duration(attempt+1)*10*time.Millisecond, 200*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
 // Encode returns a definition or a state as JSON.
 func Encode(v any) []byte {
 	text, err := json.Marshal(v)
@@ -67,14 +127,8 @@ func Encode(v any) []byte {
 // Decode reads a definition, such as a graph, whose version is at most newest. It refuses unknown
 // fields: a newer version wrote them.
 func Decode(text []byte, what string, newest int, definition any) error {
-	var head struct {
-		Version int `json:"v"`
-	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return fmt.Errorf("%w: the %s is not JSON: %w", broker.ErrMalformed, what, err)
-	}
-	if head.Version > newest {
-		return &broker.Error{Field: what, Err: broker.ErrNewerForm, Hint: "update this program"}
+	if err := checkVersion(text, what, newest); err != nil {
+		return err
 	}
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
@@ -84,29 +138,61 @@ func Decode(text []byte, what string, newest int, definition any) error {
 	return nil
 }
 
+func checkVersion(text []byte, what string, newest int) error {
+	var head struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fmt.Errorf("%w: the %s is not JSON: %w", broker.ErrMalformed, what, err)
+	}
+	if head.Version > newest {
+		return &broker.Error{Field: what, Err: broker.ErrNewerForm, Hint: "update this program"}
+	}
+	return nil
+}
+
 // States are the marks of one kind of thing, such as "schedule". The fence of a mark orders its
 // writers: one that was overtaken writes nothing.
 type States struct {
-	Broker broker.Broker
-	Of     string
+	Broker  broker.Broker
+	Of      string
+	Version int // of states, the newest that this program knows
 }
 
 // ErrOvertaken says that somebody else changed a state meanwhile.
 var ErrOvertaken = errors.New("somebody else changed the state meanwhile")
 
 // Take reads a state. Earlier readers of it can no longer write. If there is none, it stores first.
-func (s States) Take(ctx context.Context, id string, first any) (broker.Marked, error) {
+func (s States) Take(ctx context.Context, id string, first, state any) (broker.Marked, error) {
 	m, err := s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: s.name(id), Owner: s.Of, TTL: broker.MaxDelay,
 		Value: Encode(first)})
-	if err == nil && !m.Held {
+	switch {
+	case err != nil:
+	case !m.Held:
 		err = fmt.Errorf("the mark of the %s is held by %q", s.Of, m.Owner)
+	default:
+		err = s.read(m.Value, state)
 	}
 	return m, err
 }
 
-// Peek reads a state; Held is false if there is none.
-func (s States) Peek(ctx context.Context, id string) (broker.Marked, error) {
-	return s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: s.name(id)})
+// Peek reads a state; ok is false if there is none.
+func (s States) Peek(ctx context.Context, id string, state any) (ok bool, err error) {
+	m, err := s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: s.name(id)})
+	if err != nil || !m.Held {
+		return false, err
+	}
+	return true, s.read(m.Value, state)
+}
+
+// read reads what it can of a newer state, too.
+func (s States) read(value []byte, state any) error {
+	what := s.Of + "'s state"
+	err := checkVersion(value, what, s.Version)
+	if bad := json.Unmarshal(value, state); err == nil && bad != nil {
+		err = fmt.Errorf("%w: the %s: %w", broker.ErrMalformed, what, bad)
+	}
+	return err
 }
 
 // Keep writes a state for a time. The error is ErrOvertaken if another reader has taken it since.

@@ -19,7 +19,7 @@ const operateRounds = 5
 const (
 	operateChanged    = -1 // the job has changed since it was read
 	operateKeyHeld    = -2 // another job holds its unique key
-	operateUnreadable = -3 // its body cannot be read
+	operateUnreadable = -3 // its body or head cannot be read
 )
 
 // Operate decides each Ref on its own. It reads the jobs, and applies its decisions in a second round

@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -37,5 +38,29 @@ func TestOperate_DecidesAboutAJobBehindAnEarlierOne(t *testing.T) {
 	second := operate(broker.Operation{Kind: broker.OpDelete, Refs: refs})[1]
 	if second.Err != nil || second.State != broker.StateNone || second.Holder != "" {
 		t.Errorf("a mover's delete of both: the second is %v, held by %q, %v; want it gone", second.State, second.Holder, second.Err)
+	}
+}
+
+// A dead job whose head cannot be read is refused. The other jobs of the call are decided.
+func TestOperate_AMalformedHeadAffectsOnlyItsJob(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "bad"), job("q", "good"))
+	l := &life{t: t, b: b, queue: "q"}
+	failure := broker.Failure{Message: "no"}
+	die := broker.Die(broker.ReasonRetries, failure)
+	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 2, "q").Jobs, die, die)
+	if err := c.HSet(t.Context(), b.queue("q").key("h"), "bad", "1,6,nonsense").Err(); err != nil {
+		t.Fatal(err)
+	}
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpSuppress, Now: at(1),
+		Refs: []broker.Ref{{Queue: "q", ID: "bad", Epoch: broker.AnyEpoch}, {Queue: "q", ID: "good", Epoch: broker.AnyEpoch}}})
+	if err != nil || !errors.Is(results[0].Err, broker.ErrMalformed) || results[1].Err != nil {
+		t.Errorf("got %+v, %v; want ErrMalformed for the first job alone", results, err)
+	}
+	if is := c.SIsMember(t.Context(), b.queue("q").key("ds"), "bad").Val(); is {
+		t.Error("the job that was refused is in the set of suppressed jobs")
 	}
 }

@@ -12,7 +12,7 @@
 --        argument "1" if the job is to be suppressed; edit, whose argument is the payload; hold, whose
 --        argument is the holder; unhold)
 -- Reply  {0, now, then per job: its new state, or CHANGED if it is not as the operator saw it, or
---        KEY_HELD if another job has its unique key, or UNREADABLE if its body is; the holder}
+--        KEY_HELD if another job has its unique key, or UNREADABLE if its body or head is; the holder}
 -- @include clock
 -- @include open
 -- @include bodies
@@ -119,6 +119,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
     return CANCELLED
   elseif what == 'note' then
     local before = string.match(redis.call('HGET', q.heads, id), '^%d+,%d+,%d+,')
+    if not before then return UNREADABLE end
     redis.call(argument == '1' and 'SADD' or 'SREM', q.suppressed, id)
     redis.call('HSET', q.heads, id, before .. rest)
     return state

@@ -3,8 +3,8 @@
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none
--- Returns: one row: now, whether the queue keeps records|null when it is not served, the IDs stored or null when all were, the IDs of jobs whose unique
---   keys were not taken|null
+-- Returns: one row: now, whether the queue keeps records|null when it is not served, the IDs stored or null when all were, the IDs of
+--   jobs whose unique keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with clock as materialized (
   -- The transaction must get its ID before it takes a seq: the scan floor needs that.

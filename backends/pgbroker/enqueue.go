@@ -50,16 +50,16 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	if f.restored() {
 		return p.b.transact(ctx, func(s session) error { return f.restore(ctx, s, lead) })
 	}
-	plain := f.plain()
-	if plain {
+	if f.plain() {
 		if err = p.run(ctx, f.storePlain(lead)); f.served || err != nil && sqlState(err) != uniqueViolation {
 			return err
 		}
-		plain = err == nil // the queue keeps records, or does not exist
 	}
 	err = p.run(ctx, append(f.prepare(nil), f.store(), f.seal(nil, lead))...)
-	if plain && err == nil && f.served {
+	if err == nil && f.keeps {
 		p.b.keeping.Store(f.queue, struct{}{})
+	} else if err == nil && f.served {
+		p.b.keeping.Delete(f.queue)
 	}
 	return err
 }

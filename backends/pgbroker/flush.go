@@ -24,6 +24,7 @@ type flush struct {
 	// The answer.
 	at      int64 // the store's time, or the request's
 	served  bool
+	keeps   bool              // the queue keeps records of completed jobs, as store saw it
 	stored  []string          // the IDs of stored jobs; nil means all
 	heldOut []string          // the IDs of jobs whose unique keys others hold
 	known   map[string]bool   // IDs that have a record in other tables
@@ -140,8 +141,12 @@ func (f *flush) store() step {
 		keys = nil
 	}
 	f.served, f.stored, f.heldOut = false, nil, nil
-	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
-		f.now.micros, f.queue, f.pastLimit, column(f, jobID), f.lanes(), f.bodies(),
+	return f.b.step("enqueue", func(r rows) error {
+		var keeps *bool
+		err := one(&f.at, &keeps, &f.stored, &f.heldOut)(r)
+		f.served, f.keeps = keeps != nil, keeps != nil && *keeps
+		return err
+	}, f.now.micros, f.queue, f.pastLimit, column(f, jobID), f.lanes(), f.bodies(),
 		column(f, runAt), column(f, f.delay), column(f, retain), column(f, given), column(f, key), keys, f.token)
 }
 

@@ -1,6 +1,7 @@
 package pgbroker_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -60,4 +61,27 @@ func TestExamine_AnyCursorIsAnsweredOrRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Two operators may repair at once, while jobs are enqueued. A repair that is too late must not set a sequence back.
+func TestExamine_ARepairSetsNoSequenceBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	repairing, stop := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for repairing.Err() == nil {
+			_, _ = f.direct.Exec(repairing, f.statement("examine_sequences"), 1, 1)
+		}
+	}()
+	for _, sequence := range []string{"job_seq", "mark_fence"} {
+		const draws = 200_000
+		n := f.ask("select count(distinct n) from (select nextval('jobs."+sequence+"') as n from generate_series(1, $1)) s", draws)
+		if n != draws {
+			t.Errorf("%s gave %d different numbers in %d draws", sequence, n, draws)
+		}
+	}
+	stop()
+	<-stopped
 }

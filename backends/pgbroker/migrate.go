@@ -100,7 +100,8 @@ func parseMigration(file, text string) (migration, error) {
 //
 // Migrate may run while servers run. It waits for locks in attempts of 100 ms, so that it delays
 // other transactions no longer than that. It tries until ctx ends. Then it fails with
-// ErrUnavailable, and may be called again.
+// ErrUnavailable, and may be called again. The role's statement_timeout ends only the build of
+// an index outside the transaction.
 //
 // Migrate does not change a schema of a newer release. It returns nil if this release can
 // use the schema, otherwise ErrNewerForm.

@@ -209,3 +209,17 @@ func TestTrips_AClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
 	}
 	t.Errorf("claims that were woken sent %d statements, want one of them to send 2", sizes)
 }
+
+// A queue may keep records for some time only. Then enqueues are as fast as before.
+func TestTrips_AQueueThatKeepsNoRecordsAnyMoreIsFastAgain(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	f.store(f, aJob("first of the queue"))
+	for _, age := range []time.Duration{time.Hour, 0} {
+		f.policy(broker.PolicyRequest{Queue: testQueue, RetainCompleted: &broker.Retention{Age: age}})
+		f.store(f, aJob("learns of "+age.String(), fresh))
+	}
+	sent.sends(t, "a plain job", 1, 3, func() { f.store(f, aJob("given", given)) })
+	sent.sends(t, "a plain job with a fresh ID", 1, 1, func() { f.store(f, aJob("a", fresh)) })
+}

@@ -3,15 +3,15 @@
 -- Params: @now µs|null, @queue, @limited true if the limits of its policy were checked, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none
--- Returns: one row: now, whether the queue is served, the IDs stored or null when all were, the IDs of jobs whose unique
---   keys were not taken|null
+-- Returns: one row: now, whether the queue keeps records|null when it is not served, the IDs stored or null when all were, the IDs of
+--   jobs whose unique keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with clock as materialized (
   -- The transaction must get its ID before it takes a seq: the scan floor needs that.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   {{store_time}}) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue
+  select id, keep_completed from jobs.queue
   where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)
 ), taken as materialized (
   -- Look the keys up here, once: a test for each job would make the plan scan all keys.
@@ -45,7 +45,7 @@ with clock as materialized (
                  coalesce(sum(size), 0) as bytes from stored) c
   where c.pending + c.scheduled > 0
 )
-select clock.now, exists (select from place),
+select clock.now, (select keep_completed > 0 from place),
        case when (select count(*) from stored) < cardinality(@ids::text[]) then array(select id from stored) end,
        case when @token is not null then array(
          select n.id from place, unnest(@ids::text[], @unique_keys::text[]) as n(id, unique_key)

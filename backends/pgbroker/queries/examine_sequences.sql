@@ -2,5 +2,5 @@
 -- Params: @turn last seq|null, @fence last fence|null
 -- Returns: one row, which is ignored
 -- Called by: (*Broker).Examine
-select case when @turn::bigint is not null then setval('jobs.job_seq', greatest(@turn, (select last_value from jobs.job_seq))) end,
-       case when @fence::bigint is not null then setval('jobs.mark_fence', greatest(@fence, (select last_value from jobs.mark_fence))) end
+select case when @turn::bigint > (select last_value from jobs.job_seq) then setval('jobs.job_seq', @turn) end,
+       case when @fence::bigint > (select last_value from jobs.mark_fence) then setval('jobs.mark_fence', @fence) end

@@ -156,6 +156,12 @@ func (b *Broker) Faults(f Faults) {
 			b.t.Fatalf("jobstest: Faults.%s is %v; use a probability of 0 to 1", p.field, p.value)
 		}
 	}
+	if sum := f.Unavailable + f.ReplyLost; sum > 1 {
+		b.t.Fatalf("jobstest: Faults.Unavailable and Faults.ReplyLost add up to %v; a call has one of them at most, use 1 or less together", sum)
+	}
+	if sum := f.LeaseLost + f.Twice; sum > 1 {
+		b.t.Fatalf("jobstest: Faults.LeaseLost and Faults.Twice add up to %v; a delivery has one of them at most, use 1 or less together", sum)
+	}
 	if f.Seed == 0 {
 		f.Seed = rand.Uint64()
 	}

@@ -66,6 +66,12 @@ var misuses = map[string]struct {
 	"a nil context of a job": {func(t *fakeT, _ *jobstest.Broker) {
 		jobstest.Context(t, nil)
 	}, "jobstest: Context: the job is nil; NewJob makes one"},
+	"faults that cannot all come": {func(t *fakeT, b *jobstest.Broker) {
+		b.Faults(jobstest.Faults{Unavailable: 0.6, ReplyLost: 0.6})
+	}, "jobstest: Faults.Unavailable and Faults.ReplyLost add up to 1.2; a call has one of them at most, use 1 or less together"},
+	"losses that cannot all come": {func(t *fakeT, b *jobstest.Broker) {
+		b.Faults(jobstest.Faults{LeaseLost: 1, Twice: 0.5})
+	}, "jobstest: Faults.LeaseLost and Faults.Twice add up to 1.5; a delivery has one of them at most, use 1 or less together"},
 	"no effects": {func(t *fakeT, _ *jobstest.Broker) {
 		jobstest.CheckIdempotent(t, goodbyeMail.Handler(nothing[goodbye]), goodbyeMail, goodbye{}, nil)
 	}, "jobstest: CheckIdempotent needs to see what the handler does: effects is nil"},

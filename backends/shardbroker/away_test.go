@@ -243,3 +243,46 @@ func TestShards_ADeadServersJobsRunAgainWhileAnyShardIsAway(t *testing.T) {
 		})
 	}
 }
+
+// A client sends the jobs of its callers in one call after the other. A shard that does not answer must not hold up each of them.
+func TestEnqueue_AShardThatHangsDoesNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		slow := func(hangs *atomic.Bool) broker.Broker {
+			return broker.Wrap(membroker.New(), func(ctx context.Context, _ *broker.Call, next func(context.Context) error) error {
+				if time.Sleep(50 * time.Millisecond); hangs.Load() {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return next(ctx)
+			})
+		}
+		b := opened(t, Shard{Name: "a", Broker: slow(new(atomic.Bool))}, Shard{Name: "b", Broker: slow(&hangs)})
+		client := jobs.NewClient(b, jobs.ClientConfig{})
+		defer client.Close()
+		hangs.Store(true)
+		var stored atomic.Int64
+		end := time.Now().Add(time.Minute)
+		for range 16 {
+			go func() {
+				for time.Now().Before(end) {
+					if _, err := client.Enqueue(t.Context(), jobs.NewTask("work", nil)); err == nil {
+						stored.Add(1)
+					}
+				}
+			}()
+		}
+		time.Sleep(90 * time.Second)
+		if n := stored.Load(); n < 500 {
+			t.Errorf("in a minute %d jobs were stored in the shard that answers", n)
+		}
+		hangs.Store(false)
+		time.Sleep(longPause)
+		for range 20 {
+			if _, err := client.Enqueue(t.Context(), jobs.NewTask("work", nil)); err != nil {
+				t.Errorf("once the shard is back: %v", err)
+			}
+		}
+	})
+}

@@ -183,6 +183,7 @@ type fault struct {
 	mu    sync.Mutex
 	times int
 	until time.Time
+	hung  bool // the last failure was no answer in time
 }
 
 const (
@@ -199,6 +200,7 @@ func (s *shard) note(ctx context.Context, err error) error {
 	case away:
 		s.fault.until = time.Now().Add(min(shortPause<<min(s.fault.times, 10), longPause))
 		s.fault.times++
+		s.fault.hung = errors.Is(err, context.DeadlineExceeded)
 	case err == nil && s.fault.times > 0:
 		s.fault.times, s.fault.until = 0, time.Time{}
 	}
@@ -208,12 +210,13 @@ func (s *shard) note(ctx context.Context, err error) error {
 	return err
 }
 
-// away returns for how long claims do not ask the shard.
-func (s *shard) away() time.Duration {
+// away returns for how long claims do not ask the shard; zero or less if they do. hung says that the last calls
+// got no answer in time: several of them, since the time of one may have been short.
+func (s *shard) away() (pause time.Duration, hung bool) {
 	s.fault.mu.Lock()
 	defer s.fault.mu.Unlock()
 	if s.fault.times == 0 {
-		return 0
+		return 0, false
 	}
-	return time.Until(s.fault.until)
+	return time.Until(s.fault.until), s.fault.hung && s.fault.times > 1
 }

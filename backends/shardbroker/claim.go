@@ -62,8 +62,9 @@ func (b *Broker) inTurn(m *member) []*shard {
 	from := int(b.turn.Add(1) % uint64(len(b.shards)))
 	for i := range b.shards {
 		s := b.shards[(from+i)%len(b.shards)]
+		away, _ := s.away()
 		switch {
-		case !m.knows(s) || s.away() > 0:
+		case !m.knows(s) || away > 0:
 		case s.more.Load():
 			busy = append(busy, s)
 		default:

@@ -2,6 +2,7 @@ package shardbroker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -36,6 +37,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	if len(req.Jobs) == 0 {
 		parts[b.shards[0]] = new(batch)
 	}
+	refused := b.refuseHung(parts, req.Jobs, receipts)
 	answers := ask(ctx, among(b.shards, parts), func(s *shard) ([]broker.Receipt, error) {
 		return s.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: req.Now, Jobs: parts[s].jobs})
 	})
@@ -52,10 +54,29 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			}
 		}
 	}
-	if known == 0 && !followed {
+	if known == 0 && !followed && !refused {
 		return nil, failed(answers)
 	}
 	return receipts, nil
+}
+
+// refuseHung refuses the jobs of shards that lately did not answer in time: each call would wait for them again, and so
+// would the jobs of other shards in it. Shards that fail at once are asked each time.
+func (b *Broker) refuseHung(parts map[*shard]*batch, jobs []broker.NewJob, receipts []broker.Receipt) (refused bool) {
+	for s, p := range parts {
+		wait, hung := s.away()
+		if wait <= 0 || !hung || len(p.places) == 0 {
+			continue
+		}
+		hint := fmt.Sprintf("shard %q did not answer; it is asked again in %v", s.Name, wait.Round(time.Millisecond))
+		for _, i := range p.places {
+			err := &broker.Error{Op: "enqueue", Queue: jobs[i].Queue, ID: jobs[i].ID, Err: broker.ErrUnavailable, Hint: hint}
+			receipts[i] = broker.Receipt{Queue: jobs[i].Queue, ID: jobs[i].ID, Err: err}
+		}
+		delete(parts, s)
+		refused = true
+	}
+	return refused
 }
 
 // batch is what a request has for one shard.

@@ -34,7 +34,7 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 			order, step = order[:min(len(order), req.Max)], min(step, waitStep)
 		}
 		for _, s := range b.shards {
-			if away := s.away(); away > 0 {
+			if away, _ := s.away(); away > 0 {
 				step = min(step, away) // then ask it again
 			}
 		}

@@ -95,10 +95,8 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 // mayReclaim reports whether this server is the one that reclaims. If another server is, this
 // one does not try again before reclaimTTL has passed.
 func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
-	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-	defer cancel()
-	elected, err := s.reclaimer.elected(ctx)
-	if !elected && err == nil {
+	elected := s.reclaimer.elected(ctx)
+	if !elected {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		w.lapse = time.Now().Add(reclaimTTL)

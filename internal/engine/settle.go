@@ -253,6 +253,9 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 			continue
 		}
 		ended++
+		if w.ended != nil {
+			w.ended[leaseOf(items[i].Job)] = true
+		}
 		w.held[s.queueOf(items[i].Job.Queue)]--
 		switch {
 		case len(verdicts) == 0:

@@ -34,6 +34,8 @@ type worker struct {
 	differed int  // renewals in a row that counted other leases than held
 	traffic  int  // how often held changed
 	audit    bool // upkeep should audit the leases
+
+	ended map[leaseKey]bool // leases that ended during the audit under way, which may have listed them; nil without one
 }
 
 // leaseLocked counts a new lease of w. The answer with it may come after w was

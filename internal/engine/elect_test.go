@@ -22,8 +22,8 @@ func TestServer_ReclaimsWhileMarksAreAway(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, "a", 1)
-		queues := []string{testQueue}
-		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "dead", Queues: queues, Lease: broker.DefaultLease, Register: true}); err != nil {
+		dead := broker.RenewRequest{Worker: "dead", Queues: []string{testQueue}, Lease: broker.DefaultLease, Register: true}
+		if _, err := b.Renew(t.Context(), dead); err != nil {
 			t.Fatal(err)
 		}
 		claim := broker.ClaimRequest{Worker: "dead", Queues: []broker.Share{{Queue: testQueue, Max: 1}}, Max: 1}

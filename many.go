@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,13 +188,7 @@ func (h *manyHandler[T]) leave(b *manyBatch[T], j *BatchJob[T]) bool {
 	if b.called {
 		return false
 	}
-	for i := range b.jobs {
-		if b.jobs[i] == j {
-			b.jobs = append(b.jobs[:i], b.jobs[i+1:]...)
-			break
-		}
-	}
-	if len(b.jobs) == 0 {
+	if b.jobs = slices.DeleteFunc(b.jobs, func(o *BatchJob[T]) bool { return o == j }); len(b.jobs) == 0 {
 		h.closeLocked(b)
 	}
 	return true
@@ -234,7 +229,7 @@ func (h *manyHandler[T]) call(ctx context.Context, b *manyBatch[T]) {
 		}
 		close(b.done)
 	}()
-	err = h.f(all, append([]*BatchJob[T](nil), b.jobs...))
+	err = h.f(all, slices.Clone(b.jobs))
 }
 
 // together returns a context that ends when the contexts of all jobs have ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -109,12 +110,7 @@ func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
 func (m *ServeMux) Patterns() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	patterns := make([]string, 0, len(m.route))
-	for p := range m.route {
-		patterns = append(patterns, p)
-	}
-	slices.Sort(patterns)
-	return patterns
+	return slices.Sorted(maps.Keys(m.route))
 }
 
 func unknownType(_ context.Context, job *Job) error {

@@ -102,7 +102,7 @@ func AppendBody(dst []byte, b *Body) []byte {
 }
 
 func (w *writer) headers(h map[string]string) {
-	keys := make([]string, 0, len(h))
+	keys := make([]string, 0, len(h)) // slices.Sorted allocates more
 	for k := range h {
 		keys = append(keys, k)
 	}

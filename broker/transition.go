@@ -1,5 +1,7 @@
 package broker
 
+import "slices"
+
 // TransitionEvent is what moves a job from one state to another.
 type TransitionEvent string
 
@@ -85,7 +87,7 @@ var transitions = []Transition{
 }
 
 // Transitions returns the whole table of legal steps.
-func Transitions() []Transition { return append([]Transition(nil), transitions...) }
+func Transitions() []Transition { return slices.Clone(transitions) }
 
 // steps has the transitions by the state that they lead from, since stores look one up
 // with every step of a job.
@@ -98,23 +100,10 @@ var steps = func() (steps [StateWaiting + 1][]Transition) {
 
 // Legal reports whether the table has the step.
 func Legal(from State, event TransitionEvent, to State) bool {
-	if int(from) >= len(steps) {
-		return false
-	}
-	for _, t := range steps[from] {
-		if t.Event == event && t.To == to {
-			return true
-		}
-	}
-	return false
+	return int(from) < len(steps) && slices.Contains(steps[from], Transition{from, event, to})
 }
 
 // Allows reports whether the table has a step for event from a state.
 func Allows(from State, event TransitionEvent) bool {
-	for _, t := range transitions {
-		if t.From == from && t.Event == event {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(transitions, func(t Transition) bool { return t.From == from && t.Event == event })
 }

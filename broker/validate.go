@@ -10,45 +10,34 @@ import (
 
 // Check refuses a claim outside the limits.
 func (r *ClaimRequest) Check() error {
-	if err := CheckName("worker", r.Worker); err != nil {
-		return About(err, "claim", "", "")
+	err := CheckName("worker", r.Worker)
+	switch settles := len(r.Settle.Items) > 0; {
+	case err != nil:
+	case r.Max < 0 || r.Max > MaxClaim:
+		err = Invalid("max", "is %d; use 0 to %d", r.Max, MaxClaim)
+	case r.Bytes < 0:
+		err = Invalid("bytes", "is %d; use 0 for the default, or more", r.Bytes)
+	case r.Wait < 0 || r.Wait > MaxWait:
+		err = Invalid("wait", "is %v; use 0 to %v", r.Wait, MaxWait)
+	case settles && r.Wait > 0:
+		err = Invalid("wait", "is set together with outcomes to settle; send those first")
+	case settles && r.Settle.Worker != r.Worker:
+		err = Invalid("settle worker", "differs from the claim's; settle another worker's jobs by a call of its own")
+	case settles:
+		err = r.Settle.Check()
 	}
-	if r.Max < 0 || r.Max > MaxClaim {
-		return About(Invalid("max", "is %d; use 0 to %d", r.Max, MaxClaim), "claim", "", "")
-	}
-	if r.Bytes < 0 {
-		return About(Invalid("bytes", "is %d; use 0 for the default, or more", r.Bytes), "claim", "", "")
-	}
-	if r.Wait < 0 || r.Wait > MaxWait {
-		return About(Invalid("wait", "is %v; use 0 to %v", r.Wait, MaxWait), "claim", "", "")
-	}
-	if r.Wait > 0 && len(r.Settle.Items) > 0 {
-		return About(Invalid("wait", "is set together with outcomes to settle; send those first"), "claim", "", "")
-	}
-	for _, s := range r.Queues {
-		if err := CheckQueue(s.Queue); err != nil {
-			return About(err, "claim", "", "")
-		}
-		if s.Max < 0 || s.Max > MaxClaim {
+	for i := 0; err == nil && i < len(r.Queues); i++ {
+		s := &r.Queues[i]
+		if err = CheckQueue(s.Queue); err == nil && (s.Max < 0 || s.Max > MaxClaim) {
 			return About(Invalid("share", "is %d; use 0 to %d", s.Max, MaxClaim), "claim", s.Queue, "")
 		}
 	}
-	if len(r.Settle.Items) > 0 {
-		if r.Settle.Worker != r.Worker {
-			return About(Invalid("settle worker", "differs from the claim's; settle another worker's jobs by a call of its own"), "claim", "", "")
-		}
-		return r.Settle.Check()
-	}
-	return nil
+	return About(err, "claim", "", "")
 }
 
 // Check refuses a renewal outside the limits.
 func (r *RenewRequest) Check() error {
-	err := cmp.Or(
-		CheckName("worker", r.Worker),
-		checkQueues(r.Queues),
-		CheckDuration("lease", r.Lease),
-	)
+	err := cmp.Or(CheckName("worker", r.Worker), checkQueues(r.Queues), CheckDuration("lease", r.Lease))
 	if err == nil && r.Lease < time.Millisecond {
 		err = Invalid("lease", "is %v; use at least 1ms", r.Lease)
 	}
@@ -57,54 +46,46 @@ func (r *RenewRequest) Check() error {
 
 // Check refuses a retirement outside the limits.
 func (r *RetireRequest) Check() error {
-	return About(cmp.Or(
-		CheckName("worker", r.Worker),
-		checkQueues(r.Queues),
-	), "retire", "", "")
+	return About(cmp.Or(CheckName("worker", r.Worker), checkQueues(r.Queues)), "retire", "", "")
 }
 
 // Check refuses a settle outside the limits.
 func (r *SettleRequest) Check() error {
-	if err := CheckName("worker", r.Worker); err != nil {
-		return About(err, "settle", "", "")
+	err := CheckName("worker", r.Worker)
+	switch {
+	case err != nil:
+	case r.Number < 1:
+		err = Invalid("number", "is %d; number a worker's settles from 1", r.Number)
+	case len(r.Items) > MaxBatch:
+		err = Invalid("items", "has %d, the limit is %d; split the batch", len(r.Items), MaxBatch)
 	}
-	if r.Number < 1 {
-		return About(Invalid("number", "is %d; number a worker's settles from 1", r.Number), "settle", "", "")
+	for i := 0; err == nil && i < len(r.Items); i++ {
+		err = r.Items[i].check(i)
 	}
-	if len(r.Items) > MaxBatch {
-		return About(Invalid("items", "has %d, the limit is %d; split the batch", len(r.Items), MaxBatch), "settle", "", "")
+	return About(err, "settle", "", "")
+}
+
+// check refuses the i-th item of a settle if it is outside the limits.
+func (s *Settlement) check(i int) (err error) {
+	o := &s.Outcome
+	switch {
+	case s.Job == nil:
+		return Invalid("items", "item %d has no job", i)
+	case o.kind == OutcomeNone:
+		err = Invalid("items", "item %d has no outcome; use a constructor", i)
+	case o.delay > MaxDelay:
+		err = Invalid("delay", "is %v, the limit is %v (100 years)", o.delay, MaxDelay)
+	case len(o.result) > MaxResult:
+		err = tooLarge("result", len(o.result), MaxResult, "store it elsewhere")
+	default:
+		err = cmp.Or(o.kept.Check(), o.putOff.check(), CheckDuration("waited", s.Waited), CheckDuration("ran", s.Ran))
 	}
-	for i := range r.Items {
-		s := &r.Items[i]
-		switch {
-		case s.Job == nil:
-			return About(Invalid("items", "item %d has no job", i), "settle", "", "")
-		case s.Outcome.kind == OutcomeNone:
-			return About(Invalid("items", "item %d has no outcome; use a constructor", i), "settle", s.Job.Queue, s.Job.ID)
-		case s.Outcome.delay > MaxDelay:
-			return About(Invalid("delay", "is %v, the limit is %v (100 years)", s.Outcome.delay, MaxDelay), "settle", s.Job.Queue, s.Job.ID)
-		case len(s.Outcome.result) > MaxResult:
-			return About(tooLarge("result", len(s.Outcome.result), MaxResult, "store it elsewhere"), "settle", s.Job.Queue, s.Job.ID)
-		}
-		err := cmp.Or(
-			s.Outcome.kept.Check(),
-			s.Outcome.putOff.check(),
-			CheckDuration("waited", s.Waited),
-			CheckDuration("ran", s.Ran),
-		)
-		if err != nil {
-			return About(err, "settle", s.Job.Queue, s.Job.ID)
-		}
-	}
-	return nil
+	return About(err, "", s.Job.Queue, s.Job.ID)
 }
 
 // Check refuses a reclaim outside the limits.
 func (r *ReclaimRequest) Check() error {
-	err := cmp.Or(
-		CheckName("worker", r.Worker),
-		checkQueues(r.Queues),
-	)
+	err := cmp.Or(CheckName("worker", r.Worker), checkQueues(r.Queues))
 	if err == nil && (r.Max < 1 || r.Max > MaxClaim) {
 		err = Invalid("max", "is %d; use 1 to %d", r.Max, MaxClaim)
 	}
@@ -125,12 +106,7 @@ func (r *PruneRequest) Check() error {
 
 // Check refuses a query outside the limits and sets the default Limit.
 func (q *Query) Check() error {
-	err := cmp.Or(
-		CheckQueue(q.Queue),
-		checkOptional("key", q.Key),
-		checkOptional("worker", q.Worker),
-		checkOptional("type", q.Type),
-	)
+	err := cmp.Or(CheckQueue(q.Queue), checkOptional("key", q.Key), checkOptional("worker", q.Worker), checkOptional("type", q.Type))
 	switch {
 	case err != nil:
 	case q.Limit < 0 || q.Limit > 5000:
@@ -142,7 +118,7 @@ func (q *Query) Check() error {
 	case q.Newest && (len(q.IDs) > 0 || q.Worker != "" || q.Key != "" || !q.State.Final()):
 		err = Invalid("newest", "is set; it needs a query by state completed, cancelled or dead")
 	default:
-		err = checkIDs(q.IDs)
+		err = checkNames("id", q.IDs) // some stores cannot look other IDs up
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
@@ -152,11 +128,7 @@ func (q *Query) Check() error {
 
 // Check refuses an operation outside the limits.
 func (o *Operation) Check(l Limits) error {
-	err := cmp.Or(
-		CheckDuration("delay", o.Delay),
-		CheckTime("run at", o.RunAt),
-		checkOptional("holder", o.Holder),
-	)
+	err := cmp.Or(CheckDuration("delay", o.Delay), CheckTime("run at", o.RunAt), checkOptional("holder", o.Holder))
 	switch limit := l.PayloadLimit(); {
 	case err != nil:
 	case o.Kind < OpCancel || o.Kind > OpUnhold:
@@ -202,10 +174,7 @@ func (r *MarkRequest) Check() error {
 	case len(r.Value) > MaxResult:
 		err = tooLarge("value", len(r.Value), MaxResult, "store it elsewhere")
 	default:
-		err = cmp.Or(
-			CheckDuration("ttl", r.TTL),
-			checkOptional("owner", r.Owner),
-		)
+		err = cmp.Or(CheckDuration("ttl", r.TTL), checkOptional("owner", r.Owner))
 	}
 	return About(err, "mark", "", "")
 }
@@ -215,10 +184,10 @@ func (r *WatchRequest) Check() error {
 	return About(checkQueues(r.Queues), "watch", "", "")
 }
 
-// checkIDs refuses IDs that no job can have, since some stores cannot look them up.
-func checkIDs(ids []string) error {
-	for _, id := range ids {
-		if err := CheckName("id", id); err != nil {
+// checkNames refuses what CheckName refuses for one of the names.
+func checkNames(field string, names []string) error {
+	for _, name := range names {
+		if err := CheckName(field, name); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,8 @@ type leaseKey struct {
 	epoch     int64
 }
 
+func leaseOf(j *broker.Job) leaseKey { return leaseKey{j.Queue, j.ID, j.Epoch} }
+
 // doubtLocked has the leases of w audited, at once or after the next renewals, because a
 // lost answer may have contained some.
 func (s *Server) doubtLocked(w *worker, atOnce bool) {
@@ -33,6 +35,9 @@ func (s *Server) doubtLocked(w *worker, atOnce bool) {
 // lost. It ends the contexts of handlers whose lease the store does not have.
 func (s *Server) audit(ctx context.Context, w *worker) {
 	began := time.Now()
+	s.mu.Lock()
+	w.ended = make(map[leaseKey]bool)
+	s.mu.Unlock()
 	listed := make(map[leaseKey]*broker.Job)
 	for _, queue := range s.names {
 		if !s.listHeld(ctx, w, queue, listed) {
@@ -48,11 +53,12 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 
 	s.mu.Lock()
 	defer s.unlock()
+	known := w.ended
+	w.ended = nil
 	if w.lost || s.slots.closed {
 		return
 	}
-	known := make(map[leaseKey]bool)
-	add := func(j *broker.Job) { known[leaseKey{j.Queue, j.ID, j.Epoch}] = true }
+	add := func(j *broker.Job) { known[leaseOf(j)] = true }
 	for _, items := range [][]broker.Settlement{w.items, w.done} {
 		for i := range items {
 			add(items[i].Job)
@@ -60,9 +66,8 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 	}
 	gone := 0
 	each := func(r *Run) {
-		j := r.Job
-		add(j)
-		if r.worker == w && r.claimed.Before(began) && listed[leaseKey{j.Queue, j.ID, j.Epoch}] == nil {
+		add(r.Job)
+		if r.worker == w && r.claimed.Before(began) && listed[leaseOf(r.Job)] == nil {
 			gone++
 			s.stop(r, broker.ErrLeaseLost, time.Now())
 		}
@@ -92,17 +97,17 @@ func (s *Server) listHeld(ctx context.Context, w *worker, queue string, listed m
 		page, err := s.broker.Find(callCtx, q)
 		cancel()
 		if err != nil {
+			s.mu.Lock()
+			defer s.unlock()
+			w.ended = nil
 			if ctx.Err() == nil {
-				s.log.Warn("jobs: cannot list the leases, trying again after the next renewal", "worker", w.id, "error", err)
-				s.mu.Lock()
 				w.suspect = max(w.suspect, 1)
-				s.mu.Unlock()
+				s.logLocked(slog.LevelWarn, "jobs: cannot list the leases, trying again after the next renewal", "worker", w.id, "error", err)
 			}
 			return false
 		}
 		for i := range page.Jobs {
-			j := &page.Jobs[i]
-			listed[leaseKey{j.Queue, j.ID, j.Epoch}] = j
+			listed[leaseOf(&page.Jobs[i])] = &page.Jobs[i]
 		}
 		if page.Cursor == "" {
 			return true

@@ -29,13 +29,15 @@ func newElector(s *Server, purpose string, ttl time.Duration) elector {
 	return e
 }
 
-// elected reports whether this server holds the mark. If so, it now holds it for another ttl. After an
-// error the server does the work all the same: the election only spares calls, and of a store in
-// shards the part with the mark may be away while the others work.
-func (e *elector) elected(ctx context.Context) (bool, error) {
+// elected reports whether this server holds the mark, which it then holds for another ttl, or
+// nobody can know. Then the work is done all the same, by several servers perhaps: only the part
+// of a store that has the mark may be away.
+func (e *elector) elected(ctx context.Context) bool {
 	if e.owner == "" {
-		return true, nil
+		return true
 	}
+	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
 	got, err := e.broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: e.mark, Owner: e.owner, TTL: e.ttl})
-	return err == nil && got.Held, err
+	return err != nil || got.Held
 }

@@ -71,11 +71,9 @@ const (
 // connections opened. An ID has ended if the answer to an attempt was lost and the lease
 // ran out before the next attempt.
 func (s *Server) register(ctx context.Context, w *worker) bool {
-	host, _ := os.Hostname()
-	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
-		Concurrency: s.opts.Concurrency, Queues: s.names, StartedAt: s.StoreNow(), Types: s.policy.Types()}
+	info := s.infoOf(w)
 	for {
-		reply, sent, err := s.renew(ctx, w, &info)
+		reply, sent, err := s.renew(ctx, w, info)
 		if err == nil && !reply.Lost {
 			s.mu.Lock()
 			w.registered = true
@@ -105,13 +103,13 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		now := time.Now()
 		s.mu.Lock()
 		away := &s.unregistered
-		report := away.failed(now, err)
-		failures, level, args := away.failures, away.level(now, s.opts.Lease), away.args("worker", w.id)
-		s.mu.Unlock()
-		if report {
-			s.events.line(level, "jobs: cannot register with the store, trying again until it works", args...)
+		if away.failed(now, err) {
+			s.events.line(away.level(now, s.opts.Lease), "jobs: cannot register with the store, trying again until it works",
+				away.args("worker", w.id)...)
 		}
-		if !after(ctx, backoff(failures)) {
+		pause := backoff(away.failures)
+		s.mu.Unlock()
+		if !after(ctx, pause) {
 			return false
 		}
 		if s.watchdog(now) || errors.Is(err, errDeadID) {
@@ -161,24 +159,22 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failing = true
 			s.mu.Lock()
 			away := &s.unrenewed
-			report := away.failed(now, err)
-			failures, level := away.failures, away.level(now, s.opts.Lease)
-			args := away.args("worker", w.id, "left", left.Round(time.Millisecond))
-			s.mu.Unlock()
-			if report {
-				s.events.line(level, "jobs: a renewal failed, trying again", args...)
+			if away.failed(now, err) {
+				s.events.line(away.level(now, s.opts.Lease), "jobs: a renewal failed, trying again",
+					away.args("worker", w.id, "left", left.Round(time.Millisecond))...)
 			}
+			pause := backoff(away.failures)
+			s.mu.Unlock()
 			s.watchdog(now)
-			timer.Reset(max(0, min(backoff(failures), interval, left)))
+			timer.Reset(max(0, min(pause, interval, left)))
 		default:
 			failing = false
 			s.mu.Lock()
-			again := s.unrenewed.ended()
-			interval = s.intervalLocked(w)
-			s.mu.Unlock()
-			if again {
+			if s.unrenewed.ended() {
 				s.events.line(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
 			}
+			interval = s.intervalLocked(w)
+			s.mu.Unlock()
 			if s.watchdog(now) && s.holdsNothing(w) {
 				s.lose(w, "it could not claim for several leases")
 				return
@@ -279,6 +275,13 @@ func (w *worker) compare(names []string, held map[string]int) {
 
 func (s *Server) newWorker() *worker {
 	return &worker{id: s.opts.NewID(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
+}
+
+// infoOf returns what w says about itself when it registers.
+func (s *Server) infoOf(w *worker) *broker.WorkerInfo {
+	host, _ := os.Hostname()
+	return &broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
+		Concurrency: s.opts.Concurrency, Queues: s.names, StartedAt: s.StoreNow(), Types: s.policy.Types()}
 }
 
 // lose ends w: the contexts of its handlers end, and runs that have not begun are

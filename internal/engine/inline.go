@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -100,9 +99,7 @@ func (in *Inline) renew(ctx context.Context) error {
 			s.mu.Unlock()
 		}
 		if !w.registered {
-			host, _ := os.Hostname()
-			register = &broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
-				Concurrency: s.opts.Concurrency, Queues: s.names, StartedAt: s.StoreNow(), Types: s.policy.Types()}
+			register = s.infoOf(w)
 		}
 		reply, _, err := s.renew(ctx, w, register)
 		switch {

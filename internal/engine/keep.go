@@ -210,15 +210,11 @@ func (s *Server) keptLocked(item *broker.Settlement, err error, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calling = false
-	switch {
-	case err == nil:
+	if err == nil {
 		k.stored = k.sent
-	default:
-		k.failed, k.err = k.sent, err
-		if errors.Is(err, broker.ErrLeaseLost) && !k.over {
-			k.over = true
-			s.stop(r, broker.ErrLeaseLost, now)
-		}
+	} else if k.failed, k.err = k.sent, err; errors.Is(err, broker.ErrLeaseLost) && !k.over {
+		k.over = true
+		s.stop(r, broker.ErrLeaseLost, now)
 	}
 	k.wake()
 	k.next = now.Add(progressInterval)

@@ -113,3 +113,39 @@ func TestServer_AJobStartsAtOnceAfterTheWorkerThatWaitedWasLost(t *testing.T) {
 		}
 	})
 }
+
+func TestServer_AJobThatEndsWhileTheLeasesAreListedIsNotReleased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		slow := &tap{Broker: b, find: func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			page, err := b.Find(ctx, q)
+			if q.Worker != "" {
+				time.Sleep(time.Second)
+			}
+			return page, err
+		}}
+		var refused atomic.Int64
+		hooks := Hooks{Settle: func(e SettleEvent) {
+			for _, v := range e.Verdicts {
+				if v.Err != nil {
+					refused.Add(1)
+				}
+			}
+		}}
+		s := serve(t, slow, Options{Hooks: hooks}, func(context.Context, *broker.Job) error {
+			time.Sleep(time.Second + time.Second/2)
+			return nil
+		})
+		synctest.Wait()
+		add(t, b, "a", 10)
+		pass(time.Second)
+		s.mu.Lock()
+		s.worker.audit = true
+		s.mu.Unlock()
+		poke(s.upkeepNow)
+		pass(time.Minute)
+		if j := stored(t, b, "a-9"); j.State != broker.StateCompleted || refused.Load() > 0 {
+			t.Errorf("a job is %v; %d outcomes were refused, want none", j.State, refused.Load())
+		}
+	})
+}

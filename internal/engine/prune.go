@@ -97,12 +97,12 @@ func (p *pruner) turn(ctx context.Context) {
 	}
 }
 
-// prune makes one call, unless another server holds the mark.
+// prune makes one call, if this server is elected.
 func (p *pruner) prune(ctx context.Context) (broker.Pruned, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-	defer cancel()
-	if elected, err := p.elected(ctx); !elected && err == nil {
+	if !p.elected(ctx) {
 		return broker.Pruned{}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
 	return p.broker.Prune(ctx, broker.PruneRequest{Queues: p.queues, Max: pruneMax})
 }

@@ -173,35 +173,26 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		t.wakeFor(s)
 		return 0
 	}
-	if !answered {
-		if errors.Is(err, broker.ErrClosed) {
-			s.drainLocked(err)
-			t.closed = true
-			s.flushedLocked()
-		}
-		if t.away.failed(now, err) {
-			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
-				t.away.args("worker", w.id, "items", len(items))...)
-		}
-		t.wakeFor(s)
-		return t.away.failures
-	}
-	t.answered = now
-	if left > 0 {
-		if t.away.failed(now, failed) {
-			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed in part, repeating that until it is answered",
-				t.away.args("worker", w.id, "items", left)...)
-		}
+	if answered {
+		t.answered = now
 		s.endedLocked(w, items[left:], verdicts[left:], now)
 		w.items = items[:left]
+	} else if left, failed = len(items), err; errors.Is(err, broker.ErrClosed) {
+		s.drainLocked(err)
+		t.closed = true
+		s.flushedLocked()
+	}
+	if left > 0 {
+		if t.away.failed(now, failed) {
+			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
+				t.away.args("worker", w.id, "items", left)...)
+		}
 		t.wakeFor(s)
 		return t.away.failures
 	}
 	if t.away.ended() {
 		s.logLocked(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
 	}
-	s.endedLocked(w, items, verdicts, now)
-	w.items = items[:0]
 	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
 	s.forgetEndedLocked(w)
 	return 0
@@ -253,6 +244,9 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 			continue
 		}
 		ended++
+		if w.ended != nil {
+			w.ended[leaseOf(items[i].Job)] = true
+		}
 		w.held[s.queueOf(items[i].Job.Queue)]--
 		switch {
 		case len(verdicts) == 0:

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -92,18 +94,16 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
 }
 
-// mayReclaim reports whether this server reclaims: it is the one that the servers elected, or the
-// election failed. If another server is elected, this one does not try again before reclaimTTL has passed.
+// mayReclaim reports whether this server is the one that reclaims. If another server is, this
+// one does not try again before reclaimTTL has passed.
 func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
-	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-	defer cancel()
-	elected, err := s.reclaimer.elected(ctx)
-	if !elected && err == nil {
+	elected := s.reclaimer.elected(ctx)
+	if !elected {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		w.lapse = time.Now().Add(reclaimTTL)
 	}
-	return elected || err != nil
+	return elected
 }
 
 // clockHeld asks the store for its time, right before a reclaim, and reports whether the
@@ -185,4 +185,44 @@ func (s *Server) crashed(w *worker, jobs []broker.Job) []broker.Outcome {
 		}
 	}
 	return outcomes
+}
+
+// lookout is when upkeep next has something to do. Any goroutine may make that sooner,
+// with or without the lock; only upkeep makes it later. So an idle server sleeps.
+type lookout struct {
+	began  time.Time
+	next   atomic.Int64  // since began, in nanoseconds
+	sooner chan struct{} // gets a value when next became sooner
+}
+
+func (l *lookout) init() {
+	l.began, l.sooner = time.Now(), make(chan struct{}, 1)
+	l.clear()
+}
+
+// by makes upkeep look at t at the latest. It ignores a zero t.
+func (l *lookout) by(t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	at := int64(t.Sub(l.began))
+	for next := l.next.Load(); at < next; next = l.next.Load() {
+		if l.next.CompareAndSwap(next, at) {
+			poke(l.sooner)
+			return
+		}
+	}
+}
+
+// clear removes the time. Upkeep calls it before it looks; what it finds then calls by
+// again.
+func (l *lookout) clear() { l.next.Store(math.MaxInt64) }
+
+// in returns how long upkeep may sleep: until next, but at least until floor.
+func (l *lookout) in(floor time.Time) time.Duration {
+	at := l.began.Add(time.Duration(l.next.Load()))
+	if at.Before(floor) {
+		at = floor
+	}
+	return max(time.Until(at), 0)
 }

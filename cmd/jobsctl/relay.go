@@ -99,6 +99,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 // sayRelayed reports how many jobs were moved and refused. If wanted is set, which --until-empty does,
 // refused jobs are an error.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
+	var err error
 	for _, one := range relays {
 		s := one.Stats()
 		refused := int64(0)
@@ -113,8 +114,8 @@ func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 			a.say("%s of %s relayed, %s refused.", plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused)))
 		}
 		if refused > 0 && wanted {
-			return errRefused
+			err = errRefused
 		}
 	}
-	return nil
+	return err
 }

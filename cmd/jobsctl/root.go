@@ -48,6 +48,10 @@ type app struct {
 // run runs the command and returns its exit code.
 func run(ctx context.Context, args []string, env environment) int {
 	a := &app{environment: env}
+	written := &sink{Writer: env.out}
+	if !isTerminal(env.out) { // a view needs the terminal itself
+		a.out = written
+	}
 	if a.open == nil {
 		a.open = backends.Open
 	}
@@ -59,6 +63,9 @@ func run(ctx context.Context, args []string, env environment) int {
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w; what was done before is not undone", errInterrupted)
+	}
+	if err == nil && written.err != nil {
+		err = fmt.Errorf("the output is not complete: %w", written.err)
 	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobsctl:", text(err))

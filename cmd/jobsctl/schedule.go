@@ -255,10 +255,15 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 				return err
 			}
 			var errs []error
+			done := 0
 			for _, id := range args {
-				errs = append(errs, do(s, ctx, id))
+				err := do(s, ctx, id)
+				if err == nil {
+					done++
+				}
+				errs = append(errs, err)
 			}
-			return errors.Join(errs...)
+			return midway(errors.Join(errs...), done)
 		},
 	}
 }

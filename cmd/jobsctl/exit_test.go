@@ -16,6 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
@@ -113,8 +114,8 @@ func TestExit_LostOutputIsAnError(t *testing.T) {
 	for _, line := range []string{"enqueue --type x --queue a --id 1", "queues pause a", "stats", "ls", "show 1", "why 1", "redrive --all",
 		"cancel 1 --yes", "doctor", "version", "--version", "--help", "queues policy a", "context ls", "queues pause a --json", "delete --help"} {
 		var errs bytes.Buffer
-		code := run(t.Context(), append([]string{"--broker", "memory://"}, strings.Fields(line)...), environment{in: strings.NewReader(""), out: full,
-			err: &errs, getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
+		code := run(t.Context(), append([]string{"--broker", "memory://"}, strings.Fields(line)...), environment{
+			in: strings.NewReader(""), out: full, err: &errs, getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
 			open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }})
 		want := 1
 		if strings.HasSuffix(line, "--json") { // it writes nothing
@@ -134,6 +135,24 @@ func TestExit_ErrorsAreHarmlessInATerminal(t *testing.T) {
 	}}
 	c.has(c.run(5, "stats"), `\\x1b\[2J\\u202e refused\nHINT: retry\n$`)
 	c.has(c.run(2, "stats", "--\x1b[2J"), `unknown flag: --\\x1b\[2J`)
+}
+
+// A dry run of an edit refuses what the edit would refuse.
+func TestEdit_ADryRunRefusesLikeTheEdit(t *testing.T) {
+	t.Parallel()
+	store := membroker.NewStore()
+	c := failing(store, 1, func(any) bool { return false })
+	c.t = t
+	c.run(0, "enqueue", "--type", "x", "--id", "gone", "--payload", "{}", "--retention", "1h")
+	c.run(0, "enqueue", "--type", "x", "--id", "packed", "--payload", "{}", "--header", coding.HeaderCompression+"=gzip")
+	c.run(0, "queues", "policy", "default", "--keep-completed", "1h")
+	c.run(0, "cancel", "gone", "--yes")
+	for id, reason := range map[string]string{"gone": "cancelled", "packed": "its payload is encoded"} {
+		for _, flag := range []string{"--dry-run", "--yes"} {
+			c.has(c.run(4, "edit", id, "--payload", `{"a":1}`, flag), reason)
+		}
+	}
+	c.has(c.run(0, "edit", "packed", "--payload", `{"a":1}`, "--dry-run", "--raw"), "nothing was changed")
 }
 
 // One relay that refused jobs does not hide what the others did.

@@ -104,9 +104,7 @@ func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []in
 }
 
 func (a *app) runMove(ctx context.Context, t *transfer) error {
-	if t.to == "" {
-		t.to = a.getenv("JOBS_TO")
-	}
+	t.to = cmp.Or(t.to, a.getenv("JOBS_TO"))
 	switch {
 	case t.queue == "":
 		return &usageError{"give --queue"}

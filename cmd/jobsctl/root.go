@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,10 +175,7 @@ func (a *app) inspecting(run func(ctx context.Context, i *inspect.Inspector, arg
 
 // operator returns who runs the command, for people to read: the user and the machine.
 func (a *app) operator() string {
-	who := a.getenv("USER")
-	if who == "" {
-		who = a.getenv("USERNAME") // Windows
-	}
+	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME")) // of Windows
 	if host, err := os.Hostname(); err == nil && who != "" {
 		who += "@" + host
 	}

@@ -115,7 +115,8 @@ func TestExit_LostOutputIsAnError(t *testing.T) {
 		"cancel 1 --yes", "doctor", "version", "--version", "--help", "queues policy a", "context ls", "queues pause a --json", "delete --help"} {
 		var errs bytes.Buffer
 		code := run(t.Context(), append([]string{"--broker", "memory://"}, strings.Fields(line)...), environment{
-			in: strings.NewReader(""), out: full, err: &errs, getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
+			in: strings.NewReader(""), out: full, err: &errs,
+			getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
 			open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }})
 		want := 1
 		if strings.HasSuffix(line, "--json") { // it writes nothing

@@ -53,8 +53,10 @@ type operation struct {
 var errStopped = errors.New("it was stopped")
 
 // running counts the operations that have not ended.
-func (b *bulkWork) running() (n int) {
-	for _, o := range b.list() {
+func (b *bulkWork) running() int { return running(b.list()) }
+
+func running(all []*operation) (n int) {
+	for _, o := range all {
 		if o.Ended().IsZero() {
 			n++
 		}
@@ -72,13 +74,7 @@ func (b *bulkWork) list() []*operation {
 func (b *bulkWork) add(o *operation) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	running := 0
-	for _, other := range b.all {
-		if other.Ended().IsZero() {
-			running++
-		}
-	}
-	if running >= maxBulk {
+	if running(b.all) >= maxBulk {
 		return false
 	}
 	if b.all = append(b.all, o); len(b.all) > keptBulk+maxBulk {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-	"github.com/seed81422ce9/jobs/internal/coding"
 )
 
 // Payloads are edited as JSON, in which white space has no meaning: line ends that a
@@ -22,7 +21,7 @@ import (
 // editable returns a job's payload as text to edit, or "" if it cannot be edited: it is
 // not JSON, too long for a form, stored elsewhere, encoded by a codec, or shown decoded.
 func (h *Handler) editable(j *broker.Job) string {
-	if h.cfg.Decode != nil || j.PayloadRef != "" || coding.By(j.Headers) != "" || j.Broken != nil || !j.State.Editable() ||
+	if h.cfg.Decode != nil || j.Broken != nil || inspect.Editable(j, false) != nil ||
 		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !shallow(j.Payload) || !json.Valid(j.Payload) {
 		return ""
 	}

@@ -64,9 +64,16 @@ func (n *notices) forget() {
 func (n *notices) get(id string) *notice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if found := n.find(id); found != nil {
+		return new(*found)
+	}
+	return nil
+}
+
+// find returns the kept notice with an ID, or nil. The caller holds mu.
+func (n *notices) find(id string) *notice {
 	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
-		found := n.all[at]
-		return &found
+		return &n.all[at]
 	}
 	return nil
 }
@@ -75,8 +82,8 @@ func (n *notices) get(id string) *notice {
 func (n *notices) take(id string) (u *undo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
-		u, n.all[at].undo = n.all[at].undo, nil
+	if found := n.find(id); found != nil {
+		u, found.undo = found.undo, nil
 	}
 	return u
 }
@@ -85,8 +92,8 @@ func (n *notices) take(id string) (u *undo) {
 func (n *notices) putBack(id string, u *undo) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
-		n.all[at].undo = u
+	if found := n.find(id); found != nil {
+		found.undo = u
 		n.forget()
 	}
 }

@@ -122,8 +122,8 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 	var groups inspect.Groups
 	finds := 0
 	q.Limit, q.Newest = sampleRecords, true
-	for _, info := range s.survey.Queues {
-		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Listed(broker.StateDead) == 0 {
+	for _, info := range p.dying(s) {
+		if info.Name < p.Filter.At {
 			continue
 		}
 		q.Queue, q.Cursor = info.Name, ""

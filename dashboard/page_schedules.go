@@ -106,11 +106,15 @@ func (h *Handler) decideSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return aboutSchedule(err)
 	}
-	notice := h.notices.add(fmt.Sprintf("The schedule %s %s", text(id), said))
-	if verb == "delete" {
-		redirect(w, link("schedules", "notice", notice), "")
-	} else {
-		redirect(w, link("schedule", "id", id, "notice", notice), "")
-	}
+	h.decided(w, "schedule", id, verb, said)
 	return nil
+}
+
+// decided redirects to the page of a schedule or workflow after a decision, or to the list if it is deleted.
+func (h *Handler) decided(w http.ResponseWriter, page, id, verb, said string) {
+	notice := h.notices.add(fmt.Sprintf("The %s %s %s", page, text(id), said))
+	if verb == "delete" {
+		page, id = page+"s", ""
+	}
+	redirect(w, link(page, "id", id, "notice", notice), "")
 }

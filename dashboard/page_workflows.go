@@ -217,11 +217,6 @@ func (h *Handler) decideWorkflow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return aboutWorkflow(err)
 	}
-	notice := h.notices.add(fmt.Sprintf("The workflow %s %s", text(id), said))
-	if verb == "delete" {
-		redirect(w, link("workflows", "notice", notice), "")
-	} else {
-		redirect(w, link("workflow", "id", id, "notice", notice), "")
-	}
+	h.decided(w, "workflow", id, verb, said)
 	return nil
 }

@@ -137,10 +137,11 @@ func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Act
 	if err != nil {
 		return err
 	}
-	to := link("queue", "name", name, "notice", h.notices.add(fmt.Sprintf("The queue %s %s", text(name), done)))
+	notice := h.notices.add(fmt.Sprintf("The queue %s %s", text(name), done))
 	if verb == "remove" {
-		to = link("queues", "notice", h.notices.add(fmt.Sprintf("The queue %s %s", text(name), done)))
+		redirect(w, link("queues", "notice", notice), "")
+	} else {
+		redirect(w, link("queue", "name", name, "notice", notice), "")
 	}
-	redirect(w, to, "")
 	return nil
 }

@@ -110,7 +110,7 @@ var pages = sync.OnceValue(parse)
 
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
+		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": readable.Number[int],
 		"long": func(s string) bool { return len(s) > longName },
 		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
@@ -149,14 +149,7 @@ func cutRunes(s string, n int) string {
 	return s
 }
 
-// num formats a number in groups of three digits.
-func num(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+var num = readable.Number[int64]
 
 func perSecond(f float64) string {
 	if f >= 100 || f == 0 {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -56,7 +57,16 @@ func (i *Inspector) editable(ctx context.Context, job *broker.Job, raw bool) err
 	if err != nil || len(page.Jobs) == 0 {
 		return err // the store refuses to edit what is not there
 	}
-	stored := &page.Jobs[0]
+	return replaceable(&page.Jobs[0], raw)
+}
+
+// Editable returns why Edit would refuse a job as it is, or with raw why EditRaw would, or nil.
+func Editable(job *broker.Job, raw bool) error {
+	_, err := (&broker.Operation{Kind: broker.OpEdit}).Decide(job.Ref(), job.State, job.Epoch, job.Holder)
+	return broker.About(cmp.Or(err, replaceable(job, raw)), broker.OpEdit.String(), job.Queue, job.ID)
+}
+
+func replaceable(stored *broker.Job, raw bool) error {
 	if err := claimed(stored, "its handler reads the blob; enqueue the task again"); err != nil || raw {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oklog/ulid/v2"
@@ -257,13 +258,7 @@ func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([
 		if err != nil {
 			return err
 		}
-		held := page.Jobs[:0]
-		for n := range page.Jobs {
-			if ours(&page.Jobs[n]) {
-				held = append(held, page.Jobs[n])
-			}
-		}
-		if err := f(held); err != nil {
+		if err := f(slices.DeleteFunc(page.Jobs, func(j broker.Job) bool { return !ours(&j) })); err != nil {
 			return err
 		}
 	}

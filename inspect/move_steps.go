@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -69,13 +70,7 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 
 // ours returns those of the jobs that this move holds.
 func (m *mover) ours(found []broker.Job) []broker.Job {
-	held := found[:0]
-	for n := range found {
-		if found[n].State == broker.StateWaiting && found[n].Holder == m.holder {
-			held = append(held, found[n])
-		}
-	}
-	return held
+	return slices.DeleteFunc(found, func(j broker.Job) bool { return j.State != broker.StateWaiting || j.Holder != m.holder })
 }
 
 // finishHeld moves the jobs that an earlier move left held.
@@ -99,22 +94,30 @@ func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, rep
 	} else if err != nil {
 		return errors.Join(err, m.from.unhold(ctx, back, nil))
 	}
-	moved := sent[:0]
 	for n, a := range answers {
 		if a.Err == nil && a.Gone && fresh && sure {
-			a.Err = errRemembered
+			answers[n].Err = errRemembered
 		}
+	}
+	moved, refused := report.restored(sent, answers)
+	return errors.Join(err, m.from.unhold(ctx, append(back, refused...), nil), m.deleteMoved(ctx, moved, report))
+}
+
+// restored divides the jobs that were sent to restore into those that are at the destination and
+// those that were refused, and counts both.
+func (r *Report) restored(sent []broker.Job, answers []restoredJob) (there, refused []broker.Job) {
+	for n, a := range answers {
 		if a.Err != nil {
-			report.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
-			back = append(back, sent[n])
+			r.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
+			refused = append(refused, sent[n])
 			continue
 		}
 		if a.Repeated {
-			report.Repeated++
+			r.Repeated++
 		}
-		moved = append(moved, sent[n])
+		there = append(there, sent[n])
 	}
-	return errors.Join(err, m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
+	return there, refused
 }
 
 // batch returns copies for the destination, the jobs from which they were made, and in
@@ -229,17 +232,7 @@ func (m *mover) copyPage(ctx context.Context, chosen []broker.Job, report *Repor
 	if err != nil {
 		return err
 	}
-	copied := sent[:0]
-	for n, a := range answers {
-		if a.Err != nil {
-			report.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
-			continue
-		}
-		if a.Repeated {
-			report.Repeated++
-		}
-		copied = append(copied, sent[n])
-	}
+	copied, _ := report.restored(sent, answers)
 	if m.copies {
 		report.Done += len(copied)
 		return nil

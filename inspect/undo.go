@@ -132,14 +132,6 @@ func (m *mover) buryHeld(ctx context.Context, held []broker.Job, before map[stri
 	if err != nil {
 		return err // they stay held: some may be in the other queue
 	}
-	moved := sent[:0]
-	for n, a := range answers {
-		if a.Err != nil {
-			report.refuse(Refusal{Queue: m.source, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
-			back = append(back, sent[n])
-			continue
-		}
-		moved = append(moved, sent[n])
-	}
-	return errors.Join(m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
+	moved, refused := report.restored(sent, answers)
+	return errors.Join(m.from.unhold(ctx, append(back, refused...), nil), m.deleteMoved(ctx, moved, report))
 }

@@ -106,9 +106,9 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 		return err
 	}
 	defer func() {
-		if removeErr := a.removeBench(ctx, i, p.queue); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("the queue %s was perhaps not removed: %w", p.queue, removeErr))
-		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute) // even after an interruption
+		defer cancel()
+		err = errors.Join(err, removeWhole(ctx, i, p.queue))
 	}()
 	a.say("%d jobs of %d bytes, %d callers, %d handlers, through the queue %s", p.jobs, p.size, p.callers, p.slots, p.queue)
 	m := &measurement{plan: p, broker: b, app: a, payload: make([]byte, p.size)}
@@ -139,23 +139,18 @@ func (f figure) String() string {
 	return s
 }
 
-// removeBench removes the benchmark's queue, even after an interruption.
-func (a *app) removeBench(ctx context.Context, i *inspect.Inspector, queue string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
-	defer cancel()
-	return removeWhole(ctx, i, queue)
-}
-
 // removeWhole deletes a queue that no worker serves any more, with its jobs.
-func removeWhole(ctx context.Context, i *inspect.Inspector, queue string) error {
+func removeWhole(ctx context.Context, i *inspect.Inspector, queue string) (err error) {
 	for _, state := range shown {
-		if _, err := i.Purge(ctx, queue, state); err != nil {
-			return err
+		if err == nil {
+			_, err = i.Purge(ctx, queue, state)
 		}
 	}
-	err := i.RemoveQueue(ctx, queue)
-	if errors.Is(err, broker.ErrNotFound) {
+	if err == nil {
+		err = i.RemoveQueue(ctx, queue)
+	}
+	if err == nil || errors.Is(err, broker.ErrNotFound) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("the queue %s was perhaps not removed: %w", queue, err)
 }

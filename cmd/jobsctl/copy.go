@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -26,10 +27,7 @@ unique key, or if the payload is a blob (claim check), which belongs to this job
 			if err != nil {
 				return err
 			}
-			id := as
-			if id == "" {
-				id = ulid.Make().String()
-			}
+			id := cmp.Or(as, ulid.Make().String())
 			if err := i.EnqueueCopy(ctx, j, id); err != nil {
 				return err
 			}

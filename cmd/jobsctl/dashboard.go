@@ -114,9 +114,7 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	switch {
 	case (f.user == "") != (f.passwordFile == ""):
 		return nil, &usageError{"give --user and --password-file together"}
-	case f.user != "" && (f.behindProxy || f.token):
-		return nil, &usageError{"give only one of --user, --behind-proxy and --token"}
-	case f.behindProxy && f.token:
+	case f.user != "" && (f.behindProxy || f.token), f.behindProxy && f.token:
 		return nil, &usageError{"give only one of --user, --behind-proxy and --token"}
 	case f.user != "":
 		password, err := os.ReadFile(f.passwordFile)

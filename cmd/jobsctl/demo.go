@@ -138,7 +138,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 	i := inspect.New(b)
 	for _, queue := range queues {
 		if err := removeWhole(ctx, i, queue); err != nil {
-			return fmt.Errorf("the queue %s was perhaps not removed: %w", queue, err)
+			return err
 		}
 	}
 	return nil

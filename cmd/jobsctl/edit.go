@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,6 +91,9 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	case c.diff:
 		fmt.Fprint(a.err, difference(content(j.Payload), content(payload)))
 	}
+	if err := inspect.Editable(j, c.raw); err != nil && !same {
+		return err
+	}
 	if c.dry {
 		a.say("The payload would have %s, it has %s; nothing was changed.", plural(len(payload), "byte"), number(len(j.Payload)))
 		return nil
@@ -112,7 +116,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	if c.redrive {
 		if err := a.redriveEdited(ctx, i, j, epoch); err != nil {
 			if !same {
-				err = fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
+				err = midway(fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err), 1)
 			}
 			return err
 		}
@@ -159,10 +163,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 
 // inEditor opens the payload in an editor.
 func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
-	editor := strings.Fields(a.getenv("VISUAL"))
-	if len(editor) == 0 {
-		editor = strings.Fields(a.getenv("EDITOR"))
-	}
+	editor := strings.Fields(cmp.Or(strings.TrimSpace(a.getenv("VISUAL")), a.getenv("EDITOR")))
 	if len(editor) == 0 {
 		return nil, &usageError{"give --payload or --payload-file, or set VISUAL or EDITOR"}
 	}

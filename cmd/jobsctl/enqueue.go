@@ -55,21 +55,17 @@ func (a *app) enqueue() *cobra.Command {
 			for name, value := range headers {
 				options = append(options, jobs.WithHeader(name, value))
 			}
-			b, err := a.broker(cmd.Context())
-			if err != nil {
-				return err
-			}
-			client := jobs.NewClient(b, jobs.ClientConfig{})
-			defer client.Close()
-			info, err := client.Enqueue(cmd.Context(), jobs.NewTask(typ, content, options...))
-			if err != nil {
-				return err
-			}
-			if a.structured() {
-				return a.object(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)})
-			}
-			a.say("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))))
-			return nil
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				info, err := client.Enqueue(cmd.Context(), jobs.NewTask(typ, content, options...))
+				if err != nil {
+					return err
+				}
+				if a.structured() {
+					return a.object(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)})
+				}
+				a.say("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))))
+				return nil
+			})
 		},
 	}
 	flags := cmd.Flags()

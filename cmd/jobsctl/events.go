@@ -219,6 +219,6 @@ func (f *follower) writeOne(e broker.Event, j *broker.Job) error {
 	if room := terminalWidth(f.out); room > 0 && f.output != wideOutput {
 		line = ansi.Truncate(line, room, "…")
 	}
-	f.say("%s", line)
-	return nil
+	_, err := fmt.Fprintln(f.out, line)
+	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 const exitCodes = `  0    done
@@ -46,10 +47,10 @@ var errInterrupted = errors.New("interrupted")
 // errMidway says that the store failed in the middle of a command.
 var errMidway = errors.New("; what was done before is not undone")
 
-// midway returns the error of a command that had changed jobs before the store failed: it must not have the
-// exit code after which nothing was changed.
+// midway returns the error of a command that had changed something before the store failed: it must not have
+// the exit code after which nothing was changed.
 func midway(err error, changed int) error {
-	if changed == 0 || !errors.Is(err, broker.ErrUnavailable) {
+	if changed == 0 || !errors.Is(err, broker.ErrUnavailable) || errors.Is(err, errMidway) {
 		return err
 	}
 	return fmt.Errorf("%w%w", err, errMidway)
@@ -89,14 +90,14 @@ func exitCode(err error) int {
 	return 1
 }
 
-// text returns an error's text for a person, without the package's prefix. All commands
-// report a missing queue in the same words.
+// text returns an error's text for a person, without the package's prefix and safe for a
+// terminal. All commands report a missing queue in the same words.
 func text(err error) string {
 	var call *broker.Error
 	if errors.As(err, &call) && call.Queue != "" && call.ID == "" && errors.Is(call.Err, broker.ErrNotFound) {
 		return noQueue(call.Queue).Error()
 	}
-	return strings.TrimPrefix(err.Error(), "jobs: ")
+	return readable.PlainLines(strings.TrimPrefix(err.Error(), "jobs: "))
 }
 
 // noQueue returns the error for a queue that does not exist.

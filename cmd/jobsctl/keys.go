@@ -151,9 +151,9 @@ func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.
 			if _, err := i.Queue(ctx, args[0]); err != nil {
 				return err // otherwise a mistyped name would create a queue
 			}
-			for _, key := range args[1:] {
+			for n, key := range args[1:] {
 				if err := do(i, ctx, args[0], key); err != nil {
-					return err
+					return midway(err, n)
 				}
 				a.say("%s of %s is %sd.", plain(key), plain(args[0]), verb)
 			}

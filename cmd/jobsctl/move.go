@@ -104,9 +104,7 @@ func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []in
 }
 
 func (a *app) runMove(ctx context.Context, t *transfer) error {
-	if t.to == "" {
-		t.to = a.getenv("JOBS_TO")
-	}
+	t.to = cmp.Or(t.to, a.getenv("JOBS_TO"))
 	switch {
 	case t.queue == "":
 		return &usageError{"give --queue"}
@@ -179,10 +177,12 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	if err := a.confirm(ctx, d.Grave || n > largeDecision, "%s about %s of %s", d.Name, plural(n, "job"), plain(t.queue)); err != nil {
 		return err
 	}
+	changed := 0
 	if t.policy {
 		if err := copyPolicy(ctx, i, t.queue, to); err != nil {
 			return err
 		}
+		changed++
 		a.say("%s there has the policy of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
 	}
 	if !t.copy {
@@ -190,11 +190,12 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 		if r.Matched > 0 {
 			a.say("%s of %s moved.", number(r.Done), plural(r.Matched, "held job"))
 		}
+		changed += r.Done
 		if err != nil {
-			return midway(err, r.Done)
+			return midway(err, changed)
 		}
 	}
-	err := a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n)
+	err := midway(a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n), changed)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
 			a.say("Not %s: %s. Run the command again when they have ended.", d.Done, plural(int(running), "running job"))

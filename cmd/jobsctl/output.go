@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,18 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
+
+// sink remembers the first error of a write.
+type sink struct {
+	io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	s.err = cmp.Or(s.err, err)
+	return n, err
+}
 
 // outputFormat is the format of the output, as a flag value.
 type outputFormat string

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -58,9 +59,7 @@ JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move"
 }
 
 func (a *app) runRelay(ctx context.Context, r *relaying) error {
-	if r.to == "" {
-		r.to = a.getenv("JOBS_TO")
-	}
+	r.to = cmp.Or(r.to, a.getenv("JOBS_TO"))
 	switch {
 	case len(r.queues) == 0:
 		return &usageError{"give --queue"}
@@ -99,6 +98,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 // sayRelayed reports how many jobs were moved and refused. If wanted is set, which --until-empty does,
 // refused jobs are an error.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
+	var err error
 	for _, one := range relays {
 		s := one.Stats()
 		refused := int64(0)
@@ -109,12 +109,11 @@ func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 			if err := a.object(map[string]any{"queue": s.Queue, "relayed": s.Relayed, "refused": refused}); err != nil {
 				return err
 			}
-		} else {
-			a.say("%s of %s relayed, %s refused.", plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused)))
 		}
+		a.say("%s of %s relayed, %s refused.", plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused)))
 		if refused > 0 && wanted {
-			return errRefused
+			err = errRefused
 		}
 	}
-	return nil
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,10 @@ type app struct {
 // run runs the command and returns its exit code.
 func run(ctx context.Context, args []string, env environment) int {
 	a := &app{environment: env}
+	written := &sink{Writer: env.out}
+	if !isTerminal(env.out) { // a view needs the terminal itself
+		a.out = written
+	}
 	if a.open == nil {
 		a.open = backends.Open
 	}
@@ -59,6 +64,9 @@ func run(ctx context.Context, args []string, env environment) int {
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w; what was done before is not undone", errInterrupted)
+	}
+	if err == nil && written.err != nil {
+		err = fmt.Errorf("the output is not complete: %w", written.err)
 	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobsctl:", text(err))
@@ -167,10 +175,7 @@ func (a *app) inspecting(run func(ctx context.Context, i *inspect.Inspector, arg
 
 // operator returns who runs the command, for people to read: the user and the machine.
 func (a *app) operator() string {
-	who := a.getenv("USER")
-	if who == "" {
-		who = a.getenv("USERNAME") // Windows
-	}
+	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME")) // of Windows
 	if host, err := os.Hostname(); err == nil && who != "" {
 		who += "@" + host
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed81422ce9/jobs/schedule"
 
@@ -255,10 +254,15 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 				return err
 			}
 			var errs []error
+			done := 0
 			for _, id := range args {
-				errs = append(errs, do(s, ctx, id))
+				err := do(s, ctx, id)
+				if err == nil {
+					done++
+				}
+				errs = append(errs, err)
 			}
-			return errors.Join(errs...)
+			return midway(errors.Join(errs...), done)
 		},
 	}
 }
@@ -268,18 +272,4 @@ func (a *app) scheduleDelete() *cobra.Command {
 		`Delete schedules with their counts. Jobs that they enqueued stay. If a program
 still defines a schedule, it comes back when the program starts: pause it instead.`,
 		true, a.said("is deleted", (*schedule.Schedules).Delete))
-}
-
-// scheduleNames returns the schedules of the store, or none if it does not answer at
-// once.
-func (a *app) scheduleNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-	defer cancel()
-	if s, err := a.schedules(ctx); err == nil {
-		all, _ := s.List(ctx)
-		for _, i := range all {
-			names = append(names, plain(i.ID))
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,8 @@ func buildOf(linked string, info *debug.BuildInfo) build {
 	for _, s := range info.Settings {
 		setting[s.Key] = s.Value
 	}
-	b := build{Version: linked, Commit: setting["vcs.revision"], Modified: setting["vcs.modified"] == "true", Go: info.GoVersion}
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
-	return b
+	return build{Version: cmp.Or(linked, info.Main.Version, "(devel)"),
+		Commit: setting["vcs.revision"], Modified: setting["vcs.modified"] == "true", Go: info.GoVersion}
 }
 
 // String returns the build on one line: versions of the module and of Go, and the

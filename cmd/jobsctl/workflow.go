@@ -139,60 +139,61 @@ comes after several begins at the left again, and names them.`,
 	return cmd
 }
 
-// workflowVerb returns a command that changes one workflow.
-func (a *app) workflowVerb(name, short, long, done string,
-	do func(ctx context.Context, client *jobs.Client, id string) error) *cobra.Command {
-	return &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				if err := do(cmd.Context(), client, args[0]); err != nil {
-					return err
-				}
-				a.say("%s %s.", plain(args[0]), done)
-				return nil
-			})
-		}}
+// workflowVerb completes a command that changes the workflow of its first argument.
+func (a *app) workflowVerb(cmd *cobra.Command, done string,
+	do func(ctx context.Context, client *jobs.Client, args []string) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+			if err := do(cmd.Context(), client, args); err != nil {
+				return err
+			}
+			a.say("%s %s.", plain(args[0]), done)
+			return nil
+		})
+	}
+	return cmd
 }
 
 func (a *app) workflowCancel() *cobra.Command {
-	return a.workflowVerb("cancel", "Cancel a workflow", `Cancel a workflow: running jobs are cancelled, no more nodes start, and
-compensations run.`, "will be cancelled", func(ctx context.Context, client *jobs.Client, id string) error {
-		if err := a.confirm(ctx, true, "cancel %s", plain(id)); err != nil {
+	return a.workflowVerb(&cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a workflow",
+		Long: `Cancel a workflow: running jobs are cancelled, no more nodes start, and
+compensations run.`,
+		Args: exactly("ID"),
+	}, "will be cancelled", func(ctx context.Context, client *jobs.Client, args []string) error {
+		if err := a.confirm(ctx, true, "cancel %s", plain(args[0])); err != nil {
 			return err
 		}
-		return workflow.Cancel(ctx, client, id, whoami())
+		return workflow.Cancel(ctx, client, args[0], whoami())
 	})
 }
 
 func (a *app) workflowDelete() *cobra.Command {
-	return a.workflowVerb("delete", "Delete a workflow that has ended",
-		"Delete a workflow that has ended, with its nodes and their results.", "was deleted",
-		func(ctx context.Context, client *jobs.Client, id string) error {
-			if err := a.confirm(ctx, true, "delete %s", plain(id)); err != nil {
-				return err
-			}
-			return workflow.Delete(ctx, client, id)
-		})
+	return a.workflowVerb(&cobra.Command{
+		Use:   "delete ID",
+		Short: "Delete a workflow that has ended",
+		Long:  "Delete a workflow that has ended, with its nodes and their results.",
+		Args:  exactly("ID"),
+	}, "was deleted", func(ctx context.Context, client *jobs.Client, args []string) error {
+		if err := a.confirm(ctx, true, "delete %s", plain(args[0])); err != nil {
+			return err
+		}
+		return workflow.Delete(ctx, client, args[0])
+	})
 }
 
 func (a *app) workflowRetry() *cobra.Command {
-	return &cobra.Command{
+	return a.workflowVerb(&cobra.Command{
 		Use:   "retry ID [NODE…]",
 		Short: "Resume a workflow that failed",
 		Long: `Resume a workflow that failed: the nodes that made it fail run again, and
 then the rest. The named nodes run again too, if they did not complete. If compensations
 failed, only these run again.`,
 		Args: atLeast(1, "give the ID of a workflow"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				if err := workflow.Retry(cmd.Context(), client, args[0], args[1:]...); err != nil {
-					return err
-				}
-				a.say("%s continues.", plain(args[0]))
-				return nil
-			})
-		},
-	}
+	}, "continues", func(ctx context.Context, client *jobs.Client, args []string) error {
+		return workflow.Retry(ctx, client, args[0], args[1:]...)
+	})
 }
 
 func (a *app) workflowSignal() *cobra.Command {

@@ -95,7 +95,11 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	}
 	said := notice{Text: "The payload was changed."}
 	if redrive {
-		report, err := h.inspector.Select(inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Redrive(r.Context())
+		edited := func(j *broker.Job) bool { return j.Epoch == epoch+1 } // and not changed by somebody else since
+		report, err := h.inspector.Select(inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Where(edited).Redrive(r.Context())
+		if err == nil && report.Done != 1 {
+			err = &broker.Error{Err: broker.ErrWrongState, Hint: "it was changed meanwhile"}
+		}
 		h.audit(who, string(ActionRedrive), err, "queue", queue, "id", id)
 		said.Text += " The job was redriven."
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -73,6 +74,28 @@ func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})),
 		"The payload was changed, but the job was not redriven: The job b holds its unique key")
+}
+
+// editedTwice edits a job once more after each edit, as a second operator may.
+type editedTwice struct{ broker.Broker }
+
+func (b editedTwice) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	results, err := b.Broker.Operate(ctx, op)
+	if err == nil && op.Kind == broker.OpEdit {
+		op.Payload = []byte(`"other"`)
+		op.Refs = []broker.Ref{{Queue: op.Refs[0].Queue, ID: op.Refs[0].ID, Epoch: op.Refs[0].Epoch + 1}}
+		_, err = b.Broker.Operate(ctx, op)
+	}
+	return results, err
+}
+
+func TestEdit_AJobThatIsChangedBeforeItsRedriveIsNotRedriven(t *testing.T) {
+	t.Parallel()
+	s := siteOf(t, editedTwice{membroker.New()}, Config{Authorize: everything})
+	s.die("mail", "a", "email", "no such user", payload(`{}`))
+	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})),
+		"The payload was changed, but the job was not redriven: ", "it was changed meanwhile", ">dead<")
 }
 
 // A form can be sent without the page that offers it.

@@ -18,7 +18,7 @@ func (a *app) list() *cobra.Command {
 		Use:   "ls",
 		Short: "List jobs",
 		Long: `List the jobs of one state, worker or partition key, in one queue or in all.
-With --state "", those of all states. Payloads are not shown.
+With --state "", those of a worker or key in all states. Payloads are not shown.
 
 States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
 (held by a move, or until a job with the same unique key has ended).`,

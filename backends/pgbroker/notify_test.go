@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,36 @@ func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	if n := len(sent); n != 0 {
 		t.Errorf("%d more notifications were sent for one window", n)
 	}
+}
+
+// A producer may name its queues by tenant or by day.
+func TestNotify_WindowsThatHaveEndedAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tasks, sent := newTasks(), make(chan string, 1)
+		defer tasks.stop()
+		w := newWaker(tasks, func(_ context.Context, queue string, _ []*wakeUp, _ bool) bool { sent <- queue; return false })
+		enqueue := func(queue string) { w.announced(queue, true, 1, w.announce(queue, true, 1), nil) }
+		for i := range 50 * fewWindows {
+			enqueue(strconv.Itoa(i))
+			time.Sleep(notifyWindow / 10)
+		}
+		if n := len(w.windows); n > 2*fewWindows {
+			t.Errorf("%d windows are remembered after %d queues with an enqueue each", n, 50*fewWindows)
+		}
+		for range 2 {
+			enqueue("late") // the second notification waits for the end of the window
+		}
+		time.Sleep(notifyWindow + notifyGrace/2)
+		for i := range 3 * fewWindows {
+			enqueue("more" + strconv.Itoa(i))
+		}
+		time.Sleep(notifyGrace)
+		synctest.Wait()
+		if len(sent) != 1 || <-sent != "late" {
+			t.Error("a window was forgotten with the notification that it delayed")
+		}
+	})
 }
 
 // The timer of a window whose notification a statement has sent does not end the next window early.

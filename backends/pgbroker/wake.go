@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,6 +26,7 @@ type waker struct {
 	heard    news
 	calls    map[string]uint64 // by queue with waiting claims: heard.all at its last wake-up
 	windows  map[string]*window
+	crowded  int // the number of windows at which those that have ended are removed
 	duties   map[string]*duty
 	listener int32           // the number of this process's listener, 0 while there is none
 	entered  map[string]bool // queues for which other processes know the listener
@@ -38,6 +40,10 @@ type waker struct {
 }
 
 const (
+	// fewWindows is how many windows are kept before those that have ended are looked for: more queues
+	// than most programs enqueue to.
+	fewWindows = 100
+
 	// notifyWindow is the time between notifications: longer means less load, but also that a
 	// notification can be later.
 	notifyWindow = 5 * time.Millisecond
@@ -159,6 +165,11 @@ func (w *waker) announce(queue string, pending bool, jobs int) *wakeUp {
 func (w *waker) window(queue string) *window {
 	last := w.windows[queue]
 	if last == nil {
+		if len(w.windows) >= w.crowded { // names of queues may come and go
+			now := time.Now()
+			maps.DeleteFunc(w.windows, func(_ string, past *window) bool { return past.late == nil && !now.Before(past.until) })
+			w.crowded = 2*len(w.windows) + fewWindows
+		}
 		last = new(window)
 		w.windows[queue] = last
 	}

@@ -47,6 +47,9 @@ says why no job of the key may start now: paused, order (the job HEAD comes firs
 active (the limit of running jobs is reached) or rate.`,
 		Args: atLeast(1, "give the name of the QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && top > 0 {
+				return &usageError{"give a KEY or --top, not both"}
+			}
 			l, err := a.newList(keyColumns, sort)
 			if err != nil {
 				return err

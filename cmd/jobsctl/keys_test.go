@@ -17,6 +17,7 @@ func TestKeys_AreListedPausedAndLimited(t *testing.T) {
 			}
 			c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "d", "--key", "glo\u202ebex")
 			c.has(c.run(0, "keys", "ls", "mail"), `KEY +PENDING +ACTIVE +DEPTH`, `(?m)^acme +3 +0 +3 `, `(?m)^glo\\u202ebex +1 +0 +1 `)
+			c.has(c.run(2, "keys", "ls", "mail", "acme", "--top", "1"), "give a KEY or --top")
 			if out := c.run(0, "keys", "list", "mail", "--top", "1"); strings.Contains(out, "bex") || !strings.Contains(out, "acme") {
 				t.Errorf("the largest key is not the one that is shown:\n%s", out)
 			}

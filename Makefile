@@ -14,7 +14,7 @@ test: export GORACE ?= atexit_sleep_ms=0
 GOTEST = go test -race -vet=all $(TESTFLAGS)
 
 # The packages whose tests take longest begin first, or one core would wait for them at the end.
-LONGEST = ./backends/pgbroker ./cmd/jobsctl ./backends/redisbroker ./dashboard ./internal/integration
+LONGEST = ./backends/pgbroker ./cmd/jobsctl ./backends/redisbroker ./dashboard ./internal/integration ./backends/shardbroker ./workflow ./schedule
 
 test: setup ## check everything: format, vet, all tests under the race detector, on real servers, and those of the modules benchmarks, compat/asynq and examples/backend
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi

@@ -14,8 +14,9 @@ import (
 )
 
 // startHole puts a proxy before the server of a URL, and returns the URL of the
-// proxy and a switch: from then on it takes all and passes nothing on.
-func startHole(t *testing.T, to string) (through string, hole *atomic.Bool) {
+// proxy and a switch: from then on it takes all and passes nothing on. lost gets a value
+// for each connection from which it then took something.
+func startHole(t *testing.T, to string) (through string, hole *atomic.Bool, lost chan struct{}) {
 	t.Helper()
 	u, err := url.Parse(to)
 	if err != nil {
@@ -28,7 +29,7 @@ func startHole(t *testing.T, to string) (through string, hole *atomic.Bool) {
 	t.Cleanup(func() { listener.Close() })
 	server := u.Host
 	u.Host = listener.Addr().String()
-	hole = new(atomic.Bool)
+	hole, lost = new(atomic.Bool), make(chan struct{}, 100)
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
 	pass := func(to, from net.Conn) {
@@ -37,6 +38,7 @@ func startHole(t *testing.T, to string) (through string, hole *atomic.Bool) {
 		for {
 			n, err := from.Read(buf)
 			if hole.Load() {
+				lost <- struct{}{}
 				<-over
 				return
 			}
@@ -63,7 +65,7 @@ func startHole(t *testing.T, to string) (through string, hole *atomic.Bool) {
 			go pass(client, upstream)
 		}
 	}()
-	return u.String(), hole
+	return u.String(), hole, lost
 }
 
 // A process that drains beside a store that is away has little time left: its
@@ -81,7 +83,7 @@ func TestClose_IsBoundedWhileTheStoreIsAway(t *testing.T) {
 			if err := backends.Migrate(t.Context(), direct); err != nil && name != "pgbouncer" {
 				t.Fatal(err)
 			}
-			through, hole := startHole(t, direct)
+			through, hole, lost := startHole(t, direct)
 			b, err := backends.Open(t.Context(), through)
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +100,13 @@ func TestClose_IsBoundedWhileTheStoreIsAway(t *testing.T) {
 			go b.Renew(ctx, renew)
 			go b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Wait: time.Minute})
 			go b.Queues(ctx, broker.QueuesRequest{Names: []string{"q"}})
-			time.Sleep(200 * time.Millisecond)
+			for range 3 { // each on a connection of its own
+				select {
+				case <-lost:
+				case <-ctx.Done():
+					t.Fatal("the three calls did not reach the store on three connections")
+				}
+			}
 			began := time.Now()
 			if err := b.Close(); err != nil {
 				t.Error(err)

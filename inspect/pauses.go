@@ -19,7 +19,7 @@ func (i *Inspector) As(who string) *Inspector {
 		return nil
 	}
 	named := *i
-	named.who = who[:min(len(who), maxWho)]
+	named.who = strings.ToValidUTF8(who[:min(len(who), maxWho)], "")
 	return &named
 }
 

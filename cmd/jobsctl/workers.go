@@ -85,7 +85,7 @@ when. The others have just started, or wait for a slot.`,
 					return err
 				}
 				if running {
-					if err := a.running(ctx, i, w, queues[0].Now, l); err != nil {
+					if err := a.running(ctx, i, w, args, queues[0].Now, l); err != nil {
 						return err
 					}
 				}
@@ -131,8 +131,8 @@ func allThere(queues []inspect.QueueInfo, names []string) error {
 	return nil
 }
 
-// running adds a line for each job that a worker holds.
-func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.WorkerInfo, now time.Time, l *listing) error {
+// running adds a line for each job of the named queues that a worker holds; of all queues, if none is named.
+func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.WorkerInfo, names []string, now time.Time, l *listing) error {
 	if a.structured() {
 		return nil // the worker's object names those that it has run for longest
 	}
@@ -141,6 +141,9 @@ func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.Worke
 		since[[2]string{r.Queue, r.ID}] = r.Since
 	}
 	for _, queue := range w.Queues {
+		if len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return labels.Means(name, queue) }) {
+			continue
+		}
 		for j, err := range i.Select(inspect.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(ctx) {
 			if err != nil {
 				return err

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 func TestServer_LogsTheNextRunOfAJobThatFailed(t *testing.T) {
@@ -49,4 +51,32 @@ func TestServer_LogsTheNextRunOfAJobThatFailed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestServer_LogsThatItCannotLookForDeadServersWithoutTheStoresTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		b := broker.Wrap(newStore(), func(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
+			if call.Method == "Ping" {
+				return &broker.Error{Err: broker.ErrUnavailable, Hint: "no time for you"}
+			}
+			return next(ctx)
+		})
+		defer b.Close()
+		s, err := NewServer(unsure(b), Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(context.Background(), HandlerFunc(func(context.Context, *Job) error { return nil })); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(out.String(), "search for jobs of dead servers failed"); n == 0 || n > 5 {
+			t.Errorf("%d lines say in a minute that the search fails, want a few:\n%s", n, &out)
+		}
+	})
 }

@@ -136,7 +136,7 @@ func TestServer_AJumpOfTheStoresClockIsSeenBeforeOthersAreJudged(t *testing.T) {
 		}
 		s, w := still(t, b, Options{})
 		w.stored = w.renewed
-		if held := s.clockHeld(t.Context(), w); held != c.held {
+		if held := s.clockHeld(t.Context(), w, new(outage)); held != c.held {
 			t.Errorf("after a jump of %v (error %v) the clock is held to go on is %v, want %v", c.jump, c.err, held, c.held)
 		}
 		if anew := !w.steady.IsZero(); anew != (c.jump.Abs() > time.Second) {

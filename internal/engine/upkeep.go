@@ -48,7 +48,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		if audit {
 			s.audit(ctx, w)
 		}
-		if reclaim && s.mayReclaim(ctx, w) && s.clockHeld(ctx, w) {
+		if reclaim && s.mayReclaim(ctx, w) && s.clockHeld(ctx, w, &noReclaim) {
 			s.reclaim(calls, w, &noReclaim)
 			if s.seldomRenews() {
 				poke(s.renewNow) // the answer says when the next lease runs out
@@ -110,16 +110,17 @@ func (s *Server) mayReclaim(ctx context.Context, w *worker) bool {
 // store's clock has run like this process's since the last renewal. After a jump nothing
 // is reclaimed until all workers have had the time of a lease to renew. A jump too small
 // to be noticed here makes no live worker late.
-func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
+func (s *Server) clockHeld(ctx context.Context, w *worker, away *outage) bool {
 	callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()
-	store, _ := s.broker.Ping(callCtx)
+	store, err := s.broker.Ping(callCtx)
+	if store.IsZero() {
+		s.searchFailed(ctx, w, away, err)
+		return false
+	}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if store.IsZero() {
-		return false
-	}
 	if off := store.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.opts.Lease/4 {
 		w.steady = now
 		return false
@@ -164,11 +165,17 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		}
 		if err == nil {
 			away.ended()
-		} else if now := time.Now(); away.failed(now, err) {
-			s.log.Log(ctx, away.level(now, s.opts.Lease), "jobs: the search for jobs of dead servers failed, trying again",
-				away.args("worker", w.id)...)
+		} else {
+			s.searchFailed(ctx, w, away, err)
 		}
 		more = err == nil && reply.More && !s.over()
+	}
+}
+
+func (s *Server) searchFailed(ctx context.Context, w *worker, away *outage, err error) {
+	if now := time.Now(); away.failed(now, err) {
+		s.log.Log(ctx, away.level(now, s.opts.Lease), "jobs: the search for jobs of dead servers failed, trying again",
+			away.args("worker", w.id)...)
 	}
 }
 

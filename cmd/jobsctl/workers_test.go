@@ -28,7 +28,8 @@ func TestWorkers_SayForHowLongTheyRunWhat(t *testing.T) {
 		Info: info}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 3, Queues: []broker.Share{{Queue: "mail", Max: 2}, {Queue: "images", Max: 1}}}); err != nil {
+	shares := []broker.Share{{Queue: "mail", Max: 2}, {Queue: "images", Max: 1}}
+	if _, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 3, Queues: shares}); err != nil {
 		t.Fatal(err)
 	}
 	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}

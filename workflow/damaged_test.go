@@ -11,8 +11,9 @@ import (
 // put stores a job as a workflow, with any graph and any state.
 func put(t *testing.T, w *world, id, graph, state string) {
 	t.Helper()
-	receipts, err := w.store.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id,
-		Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Key: keyWorkflow, Priority: broker.PriorityNormal, Payload: []byte(graph)}}}})
+	body := broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Key: keyWorkflow, Priority: broker.PriorityNormal,
+		Payload: []byte(graph)}
+	receipts, err := w.store.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id, Body: body}}})
 	if err == nil {
 		err = receipts[0].Err
 	}

@@ -218,3 +218,44 @@ func TestContext_AJobsOwnTimeoutReplacesTheServers(t *testing.T) {
 		}
 	})
 }
+
+// An event says what may have happened: in Postgres whoever can connect to the database can send one. Only the store says
+// that a job was cancelled.
+func TestServer_AnEventThatTheStoreDoesNotConfirmCancelsNoJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		forged := make(chan broker.Event)
+		b := broker.Wrap(store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Watch" {
+				*c.Reply.(*<-chan broker.Event) = forged
+				return nil
+			}
+			return next(ctx)
+		})
+		t.Cleanup(func() { close(forged) })
+		asked := func(id string) {
+			if _, err := store.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+				Refs: []broker.Ref{{Queue: DefaultQueue, ID: id, Epoch: broker.AnyEpoch}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		serve(t, b, Config{Concurrency: 2}, func(ctx context.Context, _ *Job) error {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Second):
+				return nil
+			}
+		})
+		add(t, store, DefaultQueue, "a", 2)
+		pass(100 * time.Millisecond)
+		asked("a-1")
+		for _, id := range []string{"a-0", "a-1"} {
+			forged <- broker.Event{Kind: broker.EventCancel, Queue: DefaultQueue, ID: id}
+		}
+		pass(100 * time.Millisecond)
+		expect(t, store, DefaultQueue, "a-1", StateCancelled)
+		pass(2 * time.Second)
+		expect(t, store, DefaultQueue, "a-0", StateCompleted)
+	})
+}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -267,5 +268,40 @@ func TestServer_FinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 0 {
 			t.Errorf("%d records are left past their retention", n)
 		}
+	})
+}
+
+// A damaged record can have any counts. A server that dies of them would die again whenever it takes the job.
+func TestServer_CountsThatCannotBeHarmNoServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		damaged := func(got broker.Claimed) broker.Claimed {
+			for i := range got.Jobs {
+				if j := &got.Jobs[i]; j.Type == "damaged" {
+					j.Failures, j.Crashes, j.Snoozes, j.Deliveries = -3, -3, -3, -3
+				}
+			}
+			return got
+		}
+		b := &tap{Broker: newStore()}
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Broker.Claim(ctx, req)
+			return damaged(got), err
+		}
+		b.reclaim = func(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+			got, err := b.Broker.Reclaim(ctx, req)
+			return damaged(got), err
+		}
+		add(t, b, DefaultQueue, "damaged", 1)
+		crash(t, b)
+		serve(t, b, Config{Concurrency: 1}, func(_ context.Context, j *Job) error {
+			if j.Type() == "damaged" {
+				return errors.New("no")
+			}
+			return nil
+		})
+		pass(time.Hour)
+		add(t, b, DefaultQueue, "sound", 1)
+		pass(time.Minute)
+		expect(t, b, DefaultQueue, "sound-0", StateCompleted)
 	})
 }

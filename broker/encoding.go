@@ -104,12 +104,19 @@ func Micros(t time.Time) int64 {
 	return us
 }
 
-// FromMicros returns the inverse of Micros, in UTC.
+// The first and the last microsecond of the years that JSON can write.
+const (
+	firstMicros = -62135596800000000 // the zero time
+	lastMicros  = 253402300799999999
+)
+
+// FromMicros returns the inverse of Micros, in UTC. Numbers that only a damaged record
+// has are times from the year 1 to 9999, too: JSON can write no other.
 func FromMicros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
-	return time.UnixMicro(us).UTC()
+	return time.UnixMicro(min(max(us, firstMicros), lastMicros)).UTC()
 }
 
 // DurationMicros returns d in whole microseconds, rounded up.

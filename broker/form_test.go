@@ -2,7 +2,9 @@ package broker_test
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -313,6 +315,25 @@ func TestForm_FormsThatNoReleaseWroteAreRefused(t *testing.T) {
 	} {
 		if s, h, err := broker.ParseHead([]byte(form)); !errors.Is(err, broker.ErrMalformed) {
 			t.Errorf("%s was read as %v %+v, %v; want ErrMalformed", name, s, h, err)
+		}
+	}
+}
+
+// A damaged record can have any number for a time. One that JSON cannot write would end the list of all other jobs.
+func TestFromMicros_AnyNumberIsATimeThatJSONCanWrite(t *testing.T) {
+	t.Parallel()
+	for _, us := range []int64{math.MinInt64, -62135596800000001, -1, 1, 253402300799999999, 253402300800000000, math.MaxInt64} {
+		at := broker.FromMicros(us)
+		if _, err := json.Marshal(at); err != nil {
+			t.Errorf("%d µs are %v: %v", us, at, err)
+		}
+		if again := broker.FromMicros(broker.Micros(at)); !again.Equal(at) {
+			t.Errorf("%d µs are %v, which is stored as %v", us, at, again)
+		}
+	}
+	for _, us := range []int64{-1, 1, 253402300799999999} {
+		if got := broker.Micros(broker.FromMicros(us)); got != us {
+			t.Errorf("%d µs came back as %d", us, got)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // Payloads are edited as JSON, in which white space has no meaning: line ends that a
@@ -22,7 +23,7 @@ import (
 // not JSON, too long for a form, stored elsewhere, encoded by a codec, or shown decoded.
 func (h *Handler) editable(j *broker.Job) string {
 	if h.cfg.Decode != nil || j.Broken != nil || inspect.Editable(j, false) != nil ||
-		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !shallow(j.Payload) || !json.Valid(j.Payload) {
+		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !readable.Shallow(j.Payload) || !json.Valid(j.Payload) {
 		return ""
 	}
 	var b bytes.Buffer

@@ -119,12 +119,13 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // ServeHTTP answers GET and HEAD of pages, and POST of decisions.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
-		"Content-Security-Policy":    contentPolicy,
-		"X-Frame-Options":            "DENY",
-		"X-Content-Type-Options":     "nosniff",
-		"Referrer-Policy":            "same-origin", // with no-referrer, browsers send Origin: null with forms, which is refused
-		"Cross-Origin-Opener-Policy": "same-origin",
-		"Cache-Control":              "no-store",
+		"Content-Security-Policy":      contentPolicy,
+		"X-Frame-Options":              "DENY",
+		"X-Content-Type-Options":       "nosniff",
+		"Referrer-Policy":              "same-origin", // with no-referrer, browsers send Origin: null with forms, which is refused
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin", // no page of another site can load a payload into its process
+		"Cache-Control":                "no-store",
 	} {
 		w.Header().Set(name, value)
 	}

@@ -166,8 +166,9 @@ func TestHandler_EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 		}
 		resp.Body.Close()
 		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'", "X-Frame-Options": "DENY",
-			"X-Content-Type-Options": "nosniff",
-			"Referrer-Policy":        "same-origin", "Cache-Control": "no-store"} {
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"X-Content-Type-Options":       "nosniff",
+			"Referrer-Policy":              "same-origin", "Cache-Control": "no-store"} {
 			if got := resp.Header.Get(name); !strings.Contains(got, want) {
 				t.Errorf("%s: %s is %q, want %q in it", path, name, got, want)
 			}

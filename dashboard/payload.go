@@ -28,7 +28,6 @@ type shownBytes struct {
 
 const (
 	maxIndented = 256 << 10 // bytes of JSON that are indented
-	maxDepth    = 64        // levels; deeper JSON would grow too much when indented
 	maxShown    = 64 << 10  // bytes of text on a page
 	maxDumped   = 4 << 10   // other bytes
 )
@@ -107,7 +106,7 @@ func show(p []byte) shownBytes {
 	switch {
 	case len(p) == 0:
 		return s
-	case len(p) <= maxIndented && shallow(p) && json.Valid(p):
+	case len(p) <= maxIndented && readable.Shallow(p) && json.Valid(p):
 		s.Kind = "JSON"
 		var b bytes.Buffer
 		_ = json.Indent(&b, p, "", "  ") // the JSON is valid
@@ -131,25 +130,4 @@ func beginning(s string, n int) (string, bool) {
 		return s, false
 	}
 	return strings.ToValidUTF8(s[:n], ""), true
-}
-
-// shallow reports whether JSON is nested at most maxDepth deep.
-func shallow(p []byte) bool {
-	depth, inString := 0, false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return false
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return true
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -75,7 +76,7 @@ func decode(payload []byte) (*graph, error) {
 		for _, edges := range [][]int{v.After, v.Any, v.Before} {
 			for _, j := range edges {
 				if j >= len(g.Nodes) || j < -len(g.Refs) {
-					return nil, fmt.Errorf("%w: the graph: node %q has an edge to nowhere", broker.ErrMalformed, v.Name)
+					return nil, nowhere(v)
 				}
 			}
 		}
@@ -86,6 +87,10 @@ func decode(payload []byte) (*graph, error) {
 		}
 	}
 	return g, nil
+}
+
+func nowhere(v *vertex) error {
+	return fmt.Errorf("%w: the graph: node %q has an edge to nowhere", broker.ErrMalformed, v.Name)
 }
 
 // queue returns the index of a queue, from 1, and adds the queue if it is new.
@@ -121,7 +126,7 @@ func (g *graph) nested(i int) bool {
 }
 
 // link computes the fields that are not stored. If there is a cycle, the error
-// names its nodes.
+// names its nodes. Only an addition, which merge replaces by nodes, may name nodes by Refs.
 func (g *graph) link() error {
 	n := len(g.Nodes)
 	g.names, g.kids, g.more = make(map[string]int, n), make([][]int, n), make([]int, n)
@@ -131,6 +136,11 @@ func (g *graph) link() error {
 	left, followers := make([]int, n), make([][]int, n)
 	for i := range g.Nodes {
 		v := &g.Nodes[i]
+		for _, edges := range [][]int{v.After, v.Any} {
+			if len(edges) > 0 && slices.Min(edges) < 0 {
+				return nowhere(v)
+			}
+		}
 		g.names[v.Name] = i
 		for _, j := range v.After {
 			g.kids[j] = append(g.kids[j], i)

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -208,9 +209,13 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 	return page, about(err, "list workflows", "")
 }
 
-// brief describes a workflow without its graph.
+// brief describes a workflow without its graph. If its state cannot be read, the Cause says so: the others
+// are listed all the same.
 func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
 	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
 	_, err := s.states().Peek(ctx, job.ID, &w.state)
+	if errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrNewerForm) {
+		w.state.Cause, err = err.Error(), nil
+	}
 	return w.summary(), err
 }

@@ -16,9 +16,11 @@
 // has named the new one.
 //
 // A user with an access list needs the keys and channels that begin with the
-// prefix, and these commands; INFO is asked for once and may be denied:
+// prefix, and these commands; INFO is asked for once and may be denied. Without
+// -@dangerous, the user could also flush the databases of other applications:
 //
-//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +script|exists +time +info
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub -@dangerous
+//		+client|id +client|unblock +cluster|slots +evalsha +script|load +script|exists +time +info
 //
 // In a Cluster, the name of a queue decides in which of 16 hash slots the queue is. These slots
 // are evenly distributed over the nodes. So queues are spread over up to 16 nodes, one queue is

@@ -178,10 +178,12 @@ func redacted(text string) (shown string, secret bool) {
 	if isFile(text) {
 		return text, false
 	}
-	scheme, _, _ := strings.Cut(text, "://")
-	hidden := scheme + "://…"
+	hidden := "…"
+	if scheme, _, ok := strings.Cut(text, "://"); ok && !strings.ContainsAny(scheme, ":@/") {
+		hidden = scheme + "://…"
+	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" && u.User == nil && u.RawQuery == "" && u.Path == "" {
+	if err != nil || u.Opaque != "" || u.Host == "" && u.User == nil && u.RawQuery == "" && u.Path == "" {
 		return hidden, true
 	}
 	query, err := url.ParseQuery(u.RawQuery)

@@ -103,6 +103,8 @@ func TestContexts_NothingSecretOfAURLIsShown(t *testing.T) {
 		"redis://:12/s3cr3t@h/0":                                                   "redis://…",
 		"redis://:12#s3cr3t@h/0":                                                   "redis://…",
 		"redis://h?password=s3cr3t;x=y":                                            "redis://…",
+		"u:s3cr3t@redis://h/0":                                                     "…",
+		"redis:s3cr3t@h?db=1":                                                      "…",
 	} {
 		shown, secret := redacted(url)
 		if shown != want || secret != (strings.Contains(url, "s3cr3t") || url == "memory://") {

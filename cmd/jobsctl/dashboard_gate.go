@@ -51,9 +51,9 @@ func (g *gate) guard(h http.Handler) http.Handler {
 			// DNS rebinding: the name of another site resolves to this machine.
 			http.Error(w, "This dashboard does not answer to this name. Open it as localhost or 127.0.0.1, or start it with --host NAME.",
 				http.StatusMisdirectedRequest)
-		case g.userHeader != "" && strings.TrimSpace(r.Header.Get(g.userHeader)) == "":
-			http.Error(w, "The user is missing. Open this dashboard through its proxy, which must name the user in the header "+g.userHeader+".",
-				http.StatusUnauthorized)
+		case g.userHeader != "" && !g.named(r):
+			http.Error(w, "The user is missing. Open this dashboard through its proxy, which must name the user, once, in the header "+
+				g.userHeader+".", http.StatusUnauthorized)
 		case g.user != "" && !g.known(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
 			http.Error(w, "Enter name and password.", http.StatusUnauthorized)
@@ -69,6 +69,13 @@ func (g *gate) guard(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		}
 	})
+}
+
+// named reports whether the proxy named the user. A proxy that adds its header, instead of replacing the one that the
+// client sent, would let the client choose the name.
+func (g *gate) named(r *http.Request) bool {
+	users := r.Header.Values(g.userHeader)
+	return len(users) == 1 && strings.TrimSpace(users[0]) != ""
 }
 
 func (g *gate) known(r *http.Request) bool {

@@ -78,6 +78,8 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 		{"behind a proxy", proxied(":0"), func(r *http.Request) { r.Host = "ops.example"; r.Header.Set("X-User", "ada") }, 200},
 		{"past the proxy", proxied(":0"), func(r *http.Request) { r.Host = "ops.example" }, 401},
 		{"the proxy names nobody", proxied(":0"), func(r *http.Request) { r.Header.Set("X-User", " ") }, 401},
+		{"the client named a user, and the proxy another one", proxied(":0"),
+			func(r *http.Request) { r.Header["X-User"] = []string{"admin", "ada"} }, 401},
 		{"another header names the user", proxied(":0"), func(r *http.Request) { r.Header.Set("X-Forwarded-User", "ada") }, 401},
 		{"a proxy here", proxied("127.0.0.1:0"), func(r *http.Request) { r.Header.Set("X-User", "ada") }, 200},
 		{"a script of another site, which sets the header", proxied("127.0.0.1:0"),

@@ -175,9 +175,8 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	content, name := j.Payload, filepath.Join(dir, "payload")
 	if !c.raw {
 		name += ".json"
-		var b bytes.Buffer
-		if json.Indent(&b, content, "", "  ") == nil {
-			content = append(b.Bytes(), '\n')
+		if text, ok := indented(content); ok {
+			content = append(text, '\n')
 		}
 	}
 	if err := os.WriteFile(name, content, 0o600); err != nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // sink remembers the first error of a write.
@@ -118,7 +120,7 @@ func harmful(r rune) bool {
 func yamlOf(text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // a number keeps all of its digits
-	document, err := nodeOf(d)
+	document, err := nodeOf(d, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -131,9 +133,10 @@ func yamlOf(text []byte) ([]byte, error) {
 	return escaped(b.Bytes(), func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08x`, r) }), nil
 }
 
-// nodeOf returns the next value of d. The encoder quotes strings that need it, except
-// those with harmful characters, which need escapes, and two others.
-func nodeOf(d *json.Decoder) (*yaml.Node, error) {
+// nodeOf returns the next value of d, at a level. Values that are very deep are written on one line: otherwise each
+// would be indented by all levels around it. The encoder quotes strings that need it, except those with harmful
+// characters, which need escapes, and two others.
+func nodeOf(d *json.Decoder, level int) (*yaml.Node, error) {
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -145,8 +148,11 @@ func nodeOf(d *json.Decoder) (*yaml.Node, error) {
 		if v == '{' {
 			n.Kind = yaml.MappingNode
 		}
+		if level > readable.MaxLevels {
+			n.Style = yaml.FlowStyle
+		}
 		for d.More() { // in an object, keys and values take turns
-			part, err := nodeOf(d)
+			part, err := nodeOf(d, level+1)
 			if err != nil {
 				return nil, err
 			}

@@ -7,7 +7,8 @@ import (
 )
 
 // watch listens to events of the store, so that the context of a job ends at once when an
-// operator cancels the job. The next renewal would also report that, but later.
+// operator cancels the job. An event only leads to a renewal, which says whether the job was
+// cancelled: in Postgres whoever can connect to the database can send an event.
 func (s *Server) watch(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		began, stop := context.WithCancel(ctx)
@@ -15,10 +16,8 @@ func (s *Server) watch(ctx context.Context) {
 		if err == nil {
 			failures = 0
 			for e := range events {
-				if e.Kind == broker.EventCancel {
-					s.mu.Lock()
-					s.cancelRunLocked(e.Queue, e.ID)
-					s.mu.Unlock()
+				if e.Kind == broker.EventCancel && s.runs(e.Queue, e.ID) {
+					poke(s.renewNow)
 				}
 			}
 		}
@@ -28,4 +27,12 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// runs reports whether this server has a job, begun or not.
+func (s *Server) runs(queue, id string) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots.find(queue, id, func(*Run) { found = true })
+	return found
 }

@@ -99,6 +99,31 @@ func harmless(r rune) bool {
 	return r != unicode.ReplacementChar && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
+// MaxLevels is how deep JSON can be to be indented. Deeper JSON could grow to gigabytes, since each of its
+// values is indented by all levels around it.
+const MaxLevels = 64
+
+// Shallow reports whether JSON is nested at most MaxLevels deep.
+func Shallow(p []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > MaxLevels {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
+}
+
 // Number formats a number with a comma between groups of three digits.
 func Number[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)

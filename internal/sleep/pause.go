@@ -8,11 +8,14 @@ import (
 )
 
 // Doubled returns base·2ⁿ, at most max. If max is not positive, or above broker.MaxDelay, the limit is
-// broker.MaxDelay. A negative base counts as zero.
+// broker.MaxDelay. A negative base counts as zero, and so does a negative n, which a damaged record can have.
 func Doubled(base time.Duration, n int, max time.Duration) time.Duration {
 	ceiling := Ceiling(max)
 	if base <= 0 {
 		return 0
+	}
+	if n < 0 {
+		n = 0
 	}
 	if n >= 63 || base > ceiling>>n {
 		return ceiling

@@ -57,7 +57,7 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 // observeExtension reports a queue of the framework. Its jobs run again and again, so their age means
 // nothing; what matters is how long a job has been due.
 func (m *Metrics) observeExtension(o metric.Observer, q *broker.QueueInfo, now time.Time) {
-	queue := attribute.String(labelQueue, q.Name)
+	queue := attribute.String(labelQueue, clean(q.Name))
 	for _, state := range broker.States() {
 		o.ObserveInt64(m.instruments.extensionDepth, q.Counts[state],
 			metric.WithAttributes(queue, attribute.String(labelState, state.String())))

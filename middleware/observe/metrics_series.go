@@ -2,6 +2,7 @@ package observe
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -210,6 +211,10 @@ func (r *registry) each(f func(*series)) {
 	}
 }
 
+// clean replaces what is not UTF-8 in a text that another program may have stored, or that an error has: one
+// such label makes Prometheus refuse a whole scrape, and one such text makes OTLP drop what it comes with.
+func clean(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+
 // labelBound lets the first max values through and replaces the rest by other,
 // until a sweep forgets idle values.
 type labelBound struct {
@@ -220,6 +225,7 @@ type labelBound struct {
 func newLabelBound(max int) labelBound { return labelBound{max: max, seen: make(map[string]bool)} }
 
 func (l *labelBound) limit(value string) string {
+	value = clean(value)
 	if l.lacks(value) {
 		return other
 	}

@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -142,7 +144,7 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 		attributes = append(attributes, attrDelivery.Int(j.Deliveries))
 	}
 	if ending.Code != "" {
-		attributes = append(attributes, attrCode.String(ending.Code))
+		attributes = append(attributes, attrCode.String(clean(ending.Code)))
 	}
 	span.SetAttributes(attributes...)
 	switch ending.Outcome {
@@ -159,20 +161,26 @@ func failed(span trace.Span, class string, err error) {
 	if class == "" {
 		class = semconv.ErrorTypeOther.Value.AsString()
 	}
-	span.SetAttributes(semconv.ErrorTypeKey.String(class))
-	span.RecordError(err)
-	span.SetStatus(codes.Error, err.Error())
+	// Unlike span.RecordError, this bounds the text, which may quote a whole payload.
+	text := clean(err.Error())
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	}
+	span.SetAttributes(semconv.ErrorTypeKey.String(clean(class)))
+	span.AddEvent(semconv.ExceptionEventName,
+		trace.WithAttributes(semconv.ExceptionType(fmt.Sprintf("%T", err)), semconv.ExceptionMessage(text)))
+	span.SetStatus(codes.Error, text)
 }
 
 // describeJob returns the attributes of spans about one job. They never contain
 // its payload.
 func describeJob(id string, b *broker.Body) []attribute.KeyValue {
-	all := []attribute.KeyValue{semconv.MessagingMessageID(id), attrType.String(b.Type)}
+	all := []attribute.KeyValue{semconv.MessagingMessageID(clean(id)), attrType.String(clean(b.Type))}
 	if b.Priority != broker.PriorityNormal {
 		all = append(all, attrPriority.String(priorityName(b.Priority)))
 	}
 	if b.CorrelationID != "" {
-		all = append(all, semconv.MessagingMessageConversationID(b.CorrelationID))
+		all = append(all, semconv.MessagingMessageConversationID(clean(b.CorrelationID)))
 	}
 	return all
 }
@@ -336,7 +344,7 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 			continue
 		}
 		first := len(attributes)
-		attributes = append(attributes, semconv.MessagingMessageID(j.ID))
+		attributes = append(attributes, semconv.MessagingMessageID(clean(j.ID)))
 		if outcome != nil {
 			attributes = append(attributes, outcome(i))
 		}

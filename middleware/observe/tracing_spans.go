@@ -82,6 +82,7 @@ func newSpanKind(op operation, queue string) *spanKind {
 	kind := &spanKind{name: o.typ.Value.AsString()}
 	attributes := []attribute.KeyValue{semconv.MessagingSystemKey.String("jobs"), semconv.MessagingOperationName(kind.name), o.typ}
 	if queue != "" {
+		queue = clean(queue)
 		kind.name += " " + queue
 		attributes = append(attributes, semconv.MessagingDestinationName(queue))
 	}

@@ -12,7 +12,9 @@ import (
 // Blobs is a store of large payloads: a directory (FileBlobs), or a few lines
 // around the client of an object store. A key names a blob of one job and is put
 // once; it has up to about 1600 bytes of letters, digits and the characters
-// -_.~%+/. Methods are called by any number of goroutines and processes at once.
+// -_.~%+/, in three parts separated by slashes, none of which is . or .. (Get is
+// called with no other key, whatever a stored job names). Methods are called by any
+// number of goroutines and processes at once.
 type Blobs interface {
 	// Put stores data, so that Get sees all of it or no blob. Once it has returned
 	// nil, the blob must be as durable as the jobs.
@@ -31,8 +33,26 @@ type Blobs interface {
 // blobKey returns the key of a blob, from which CollectBlobs reads the job. The
 // nonce distinguishes blobs of jobs with the same ID.
 func blobKey(queue, id, nonce string) string {
-	return url.QueryEscape(queue) + "/" + url.QueryEscape(id) + "/" + nonce
+	return keyPart(queue) + "/" + keyPart(id) + "/" + nonce
 }
+
+// keyPart escapes a name. In a path, . and .. are no names.
+func keyPart(name string) string {
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.QueryEscape(name)
+}
+
+// isBlobKey reports whether blobKey made a key.
+func isBlobKey(key string) bool {
+	queue, id, ok := ownerOf(key)
+	nonce := key[strings.LastIndexByte(key, '/')+1:]
+	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }
+	return ok && key == blobKey(queue, id, nonce) && len(nonce) <= maxNonce && !strings.ContainsFunc(nonce, other)
+}
+
+const maxNonce = 64 // more than rand.Text returns
 
 // ownerOf returns the job that a key names.
 func ownerOf(key string) (queue, id string, ok bool) {

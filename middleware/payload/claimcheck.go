@@ -93,7 +93,11 @@ func (c *claimCheck) DecodePayload(ctx context.Context, job *jobs.Job) ([]byte, 
 	if want.size > c.MaxSize {
 		return nil, dead(jobs.ErrTooLarge, "the payload has %d bytes, ClaimCheckConfig.MaxSize is %d", want.size, c.MaxSize)
 	}
-	data, err := c.fetch(ctx, job.Record().PayloadRef, want.size)
+	key := job.Record().PayloadRef
+	if !isBlobKey(key) { // a store of blobs may make a path or a URL of it
+		return nil, dead(ErrTampered, "the payload reference is not the key of a blob")
+	}
+	data, err := c.fetch(ctx, key, want.size)
 	if err != nil {
 		return nil, fmt.Errorf("the payload could not be fetched from the blob store: %w", err)
 	}

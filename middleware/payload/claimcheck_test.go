@@ -321,3 +321,41 @@ func TestOpenFileBlobs_RefusesAnEmptyPathByName(t *testing.T) {
 		t.Errorf("answered %v", err)
 	}
 }
+
+// seenBlobs records the keys that it is asked for.
+type seenBlobs struct {
+	brokenBlobs
+	keys []string
+}
+
+func (s *seenBlobs) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	s.keys = append(s.keys, key)
+	return s.brokenBlobs.Get(ctx, key)
+}
+
+// A store of blobs may make paths or URLs of keys, so it gets no key that ClaimCheck did not make.
+func TestClaimcheck_AReferenceThatIsNoKeyReachesNoStore(t *testing.T) {
+	t.Parallel()
+	blobs := &seenBlobs{brokenBlobs: brokenBlobs{ErrNoBlob}}
+	codec := ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: 1})
+	header := map[string]string{claimHeader: claimOf([]byte("payload")).String()}
+	for _, ref := range []string{"", "q", "q/1", "q/1/", "/1/x", "../../x", "q/../x", "./1/x", "q/1/..", "q/1/.x", "q/1/x/y", "/etc/passwd",
+		"https://169.254.169.254/latest", "q/1/x?versions", "q/1/x%2fy", "q/a b/x", "q/1/x\n", "%71/1/x", "q/1/" + strings.Repeat("x", 65)} {
+		_, err := decode(codec, &broker.Job{Body: broker.Body{PayloadRef: ref, Headers: header}})
+		wantDead(t, err, ErrTampered)
+	}
+	if len(blobs.keys) > 0 {
+		t.Errorf("the store was asked for %q", blobs.keys)
+	}
+	for _, name := range []string{"..", ".", "...", ".hidden", "a/b", "%2E", "é +%", "-_~"} {
+		key := blobKey(name, name, "NONCE234")
+		parts := strings.Split(key, "/")
+		if queue, id, ok := ownerOf(key); !ok || queue != name || id != name || slices.Contains(parts, ".") || slices.Contains(parts, "..") {
+			t.Errorf("the key of a blob of the job %q in the queue %q is %q, which reads as %q in %q, %v", name, name, key, id, queue, ok)
+		}
+		_, err := decode(codec, &broker.Job{Body: broker.Body{PayloadRef: key, Headers: header}})
+		if !errors.Is(err, ErrNoBlob) {
+			t.Errorf("the key %q is answered %v, want the store's error", key, err)
+		}
+	}
+}

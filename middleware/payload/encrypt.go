@@ -142,7 +142,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// cutNames undoes appendNames and returns the rest.
+// cutNames undoes appendNames and returns the rest. The names are not authenticated yet, so it takes no more of them
+// than a job has headers: a payload of single zeros would become a hundred times its size.
 func cutNames(b []byte) (names []string, rest []byte, ok bool) {
 	number := func() (n uint64) {
 		n, size := binary.Uvarint(b)
@@ -150,7 +151,8 @@ func cutNames(b []byte) (names []string, rest []byte, ok bool) {
 		b = b[max(size, 0):]
 		return n
 	}
-	for left := number(); ok && left > 0; left-- {
+	left := number()
+	for ok = ok && left <= broker.MaxHeaders; ok && left > 0; left-- {
 		if n := number(); ok {
 			names, b = append(names, string(b[:n])), b[n:]
 		}

@@ -3,8 +3,10 @@ package payload
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -187,5 +189,21 @@ func TestEncrypt_TheNamesOfBoundHeadersAreBound(t *testing.T) {
 		if got, err := read(t, body, codecs...); !errors.Is(err, ErrTampered) {
 			t.Errorf("with %s it was read as %q, %v", name, got, err)
 		}
+	}
+}
+
+// The names come before the seal, so whoever can write to the store chooses them.
+func TestEncrypt_NamesOfManyHeadersTakeLittleMemory(t *testing.T) {
+	codec := Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")})
+	const size = 4 << 20
+	job := &broker.Job{Body: broker.Body{Headers: map[string]string{encryptionHeader: "k1"},
+		Payload: append(binary.AppendUvarint(nil, size), make([]byte, size)...)}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := decode(codec, job)
+	runtime.ReadMemStats(&after)
+	wantDead(t, err, ErrTampered)
+	if used := after.TotalAlloc - before.TotalAlloc; used > size {
+		t.Errorf("a payload of %d MiB took %d MiB of memory before it was found to be tampered with", size>>20, used>>20)
 	}
 }

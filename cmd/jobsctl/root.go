@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -175,11 +177,15 @@ func (a *app) inspecting(run func(ctx context.Context, i *inspect.Inspector, arg
 
 // operator returns who runs the command, for people to read: the user and the machine.
 func (a *app) operator() string {
-	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME")) // of Windows
-	if host, err := os.Hostname(); err == nil && who != "" {
+	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME"))  // of Windows
+	if u, err := user.Current(); err == nil && who == "" { // as in a container
+		who = u.Username
+	}
+	who = cmp.Or(who, "jobsctl")
+	if host, err := os.Hostname(); err == nil {
 		who += "@" + host
 	}
-	return who
+	return strings.ToValidUTF8(who, "")
 }
 
 func (a *app) migrate() *cobra.Command {

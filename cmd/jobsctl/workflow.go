@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 
@@ -165,7 +163,7 @@ compensations run.`,
 		if err := a.confirm(ctx, true, "cancel %s", plain(args[0])); err != nil {
 			return err
 		}
-		return workflow.Cancel(ctx, client, args[0], whoami())
+		return workflow.Cancel(ctx, client, args[0], a.operator())
 	})
 }
 
@@ -217,18 +215,6 @@ once: a second one of the same name is refused.`,
 	}
 	cmd.Flags().StringVar(&payload, "payload", "", "what the signal carries, usually JSON")
 	return cmd
-}
-
-// whoami returns the user and the machine that a decision is recorded for.
-func whoami() string {
-	name := "jobsctl"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	return strings.ToValidUTF8(name, "")
 }
 
 // drawing draws a graph as a tree: a node that comes after exactly one other node is

@@ -107,5 +107,6 @@ func TestImport_SaysWhichJobsExistAndWhichAreOnlyRemembered(t *testing.T) {
 	out := c.run(0, "import", file)
 	c.has(out, `0 of 2 lines imported\.\n2 jobs existed already\.\n$`)
 	c.run(0, "delete", "deleted", "--yes")
-	c.has(c.run(0, "import", file), `\n1 job existed already\.\n1 job not imported: ran or deleted since, and the queue remembers the ID \(DUPLICATE SPAN\)\.\n`)
+	c.has(c.run(0, "import", file), `\n1 job existed already\.\n`,
+		`\n1 job not imported: ran or deleted since, and the queue remembers the ID \(DUPLICATE SPAN\)\.\n`)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -177,11 +176,7 @@ func (a *app) inspecting(run func(ctx context.Context, i *inspect.Inspector, arg
 
 // operator returns who runs the command, for people to read: the user and the machine.
 func (a *app) operator() string {
-	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME"))  // of Windows
-	if u, err := user.Current(); err == nil && who == "" { // as in a container
-		who = u.Username
-	}
-	who = cmp.Or(who, "jobsctl")
+	who := cmp.Or(a.getenv("USER"), a.getenv("USERNAME"), "jobsctl") // USERNAME is of Windows; a container may have neither
 	if host, err := os.Hostname(); err == nil {
 		who += "@" + host
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
@@ -24,7 +25,7 @@ func ExampleWithLabels() {
 
 	// begin labels
 	info, err := client.Enqueue(ctx, jobs.NewTask("resize", []byte("cat.png")),
-		jobs.WithQueue("images"), jobs.WithLabels("gpu"), jobs.WithRetention(jobs.NoTimeout))
+		jobs.WithQueue("images"), jobs.WithLabels("gpu"), jobs.WithRetention(time.Hour))
 	// end labels
 	if err != nil {
 		log.Fatal(err)

@@ -1,5 +1,5 @@
 // Package jobs runs background jobs. A producer enqueues tasks. Servers handle
-// them. A store in between (Redis, Postgres, or the memory of a process) keeps
+// them. A store in between (Redis, Postgres, a file, or memory) keeps
 // them until they are done. One line of the application chooses the store: it
 // opens a broker. See the package example for a whole program.
 //

@@ -106,7 +106,7 @@ func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Ru
 		rule("", RuleCount, label, "how many "+what+" in a period", "no limit", func(r *Rate) any { return &r.Jobs }),
 		rule("_per", RuleSpan, label+", per", "period over which the "+strings.ToLower(label)+" is counted", "none",
 			func(r *Rate) any { return &r.Per }),
-		rule("_burst", RuleCount, label+", burst", "how many more may start at once after a pause", "none",
+		rule("_burst", RuleCount, label+", burst", "how many more may start at once after an idle period", "none",
 			func(r *Rate) any { return &r.Burst }),
 	}
 }

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -91,4 +92,44 @@ func ExampleInspector_Select() {
 	// Output:
 	// 2 cancelled <nil>
 	// 1 rescheduled <nil>
+}
+
+// A program cancels a job by its queue and ID, which Enqueue returns.
+func ExampleSelection_Cancel() {
+	b := membroker.New()
+	defer b.Close()
+	ctx := context.Background()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	server, err := jobs.NewServer(b, jobs.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	began := make(chan bool)
+	if err := server.Start(ctx, jobs.HandlerFunc(func(ctx context.Context, _ *jobs.Job) error {
+		began <- true
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})); err != nil {
+		log.Fatal(err)
+	}
+	defer server.Shutdown(ctx)
+
+	info, err := client.Enqueue(ctx, jobs.NewTask("video:encode", nil), jobs.WithRetention(time.Hour))
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-began
+	// begin cancel
+	report, err := inspect.New(b).Select(inspect.Query{Queue: info.Queue, IDs: []string{info.ID}}).Cancel(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// end cancel
+	fmt.Println(report.Done, "job, of these running:", report.Requested)
+	_, err = client.Wait(ctx, info.Queue, info.ID)
+	fmt.Println(errors.Is(err, jobs.ErrCancelled))
+	// Output:
+	// 1 job, of these running: 1
+	// true
 }

@@ -241,8 +241,7 @@ func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 		line("cancelled", t.Cancelled, "and %d deleted, by you", t.Deleted)
 	}
 	line("lost", t.Lost, "")
-	a.say("%d runs failed, %d of them hung. %d workers were killed, and %d of their jobs were reclaimed.",
-		t.Failed, t.Hung, t.Crashes, t.Reclaimed)
+	a.say("%s", mishaps(t.Totals))
 	if !t.Balanced() {
 		return errors.New("the numbers of jobs do not add up; did another program change jobs of the demo?")
 	}

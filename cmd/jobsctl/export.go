@@ -160,8 +160,11 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	default:
 		a.say("%s of %s imported.", number(r.Done), plural(r.Lines, "line"))
 	}
-	if r.Repeated > 0 {
-		a.say("%s existed already. %s of them ran or were deleted since: only their IDs are remembered.", number(r.Repeated), number(r.Gone))
+	if there := r.Repeated - r.Gone; there > 0 {
+		a.say("%s existed already.", plural(there, "job"))
+	}
+	if r.Gone > 0 {
+		a.say("%s not imported: ran or deleted since, and the queue remembers the ID (DUPLICATE SPAN).", plural(r.Gone, "job"))
 	}
 	for _, f := range r.Refusals {
 		a.say("  line %d: %s", f.Line, plain(text(f.Err)))

@@ -188,9 +188,9 @@ func (a *app) schedulePause() *cobra.Command {
 		`Pause schedules: they do not tick. Ticks meanwhile do not count as missed. Jobs of
 earlier ticks continue. A pause stays when a program puts the schedule again.`,
 		false, a.said("is paused", func(s *schedule.Schedules, ctx context.Context, id string) error {
-			return s.Pause(ctx, id, cmp.Or(by, a.getenv("USER"), "jobsctl"))
+			return s.Pause(ctx, id, cmp.Or(by, a.operator()))
 		}))
-	cmd.Flags().StringVar(&by, "by", "", "who pauses it, for others to see (default $USER)")
+	cmd.Flags().StringVar(&by, "by", "", "who pauses it, for others to see (default: the user and host)")
 	return cmd
 }
 

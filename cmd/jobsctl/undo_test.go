@@ -90,4 +90,23 @@ func TestQueues_APauseSaysWhoAndWhy(t *testing.T) {
 	c.env = map[string]string{"USER": "eve"}
 	c.run(0, "queues", "pause", "mail")
 	c.has(c.run(0, "queues", "policy", "mail"), `(?m)^PAUSED +true, by eve@\S+ since \S+Z$`)
+	c.run(0, "queues", "resume", "mail")
+	c.env = nil // as in a container
+	c.run(0, "queues", "pause", "mail")
+	c.has(c.run(0, "queues", "policy", "mail"), `(?m)^PAUSED +true, by [^@\s]+@\S+ since \S+Z$`)
+}
+
+func TestImport_SaysWhichJobsExistAndWhichAreOnlyRemembered(t *testing.T) {
+	t.Parallel()
+	c, _ := inMemory(t)
+	for _, id := range []string{"kept", "deleted"} {
+		c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", id)
+	}
+	file := filepath.Join(t.TempDir(), "jobs")
+	c.run(0, "export", "--queue", "mail", "--state", "pending", "--out", file)
+	out := c.run(0, "import", file)
+	c.has(out, `0 of 2 lines imported\.\n2 jobs existed already\.\n$`)
+	c.run(0, "delete", "deleted", "--yes")
+	c.has(c.run(0, "import", file), `\n1 job existed already\.\n`,
+		`\n1 job not imported: ran or deleted since, and the queue remembers the ID \(DUPLICATE SPAN\)\.\n`)
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
 const configurationPage = "docs/configuration.md"
@@ -33,6 +34,7 @@ func TestConfiguration_ThePageHasEachSettingOfTheSource(t *testing.T) {
 	env := environment(t, root, &page)
 	parameters(t, root, &page)
 	rules(&page)
+	limits(&page)
 	settings(t, root, env, &page)
 
 	file := filepath.Join("..", "..", configurationPage)
@@ -186,6 +188,26 @@ func rules(page *bytes.Buffer) {
 		}
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", r.Name, strings.Join(of, ", "), r.Help, r.Zero)
 	}
+	page.WriteString("\n")
+}
+
+// limits writes how large and how many things may be.
+func limits(page *bytes.Buffer) {
+	page.WriteString("## Sizes and numbers\n\nLarger values are refused with an error that names the field, the limit and the remedy. " +
+		"`Enqueue` and `EnqueueMany` refuse only the job that has one.\n\n| what | limit |\n|---|---|\n")
+	row := func(what, format string, args ...any) {
+		fmt.Fprintf(page, "| %s | %s |\n", what, fmt.Sprintf(format, args...))
+	}
+	row("payload", "%d MiB; keep [larger ones](codecs.md#claim-checks-and-their-blobs) elsewhere", broker.DefaultMaxPayload>>20)
+	row("headers of a job", "%d, together %d KiB", broker.MaxHeaders, broker.MaxHeaderBytes>>10)
+	row("name of a queue, type, ID, key, correlation ID, source",
+		"1 to %d bytes of UTF-8 without control characters; in queues also no braces", broker.MaxNameLen)
+	row("result", "%d MiB", broker.MaxResult>>20)
+	row("checkpoint and results of steps, together", "%d KiB", broker.MaxKept>>10)
+	row("error message, stack in a job's history", "%d KiB each; longer ones are cut", broker.MaxErrorBytes>>10)
+	row("retries of a job, its crash budget", "%d", broker.MaxRetriesCap)
+	row("delay, timeout, retention", "%d years; times before %d", int(broker.MaxDelay.Hours()/24/365), broker.MaxTime.Year())
+	row("labels of a job or of a server", "%d", labels.Max)
 	page.WriteString("\n")
 }
 

@@ -171,3 +171,31 @@ func TestGuide_TheFirstChapterNamesEachPackage(t *testing.T) {
 		t.Errorf("only %d packages were found: they are looked for in the wrong way", found)
 	}
 }
+
+var namedFile = regexp.MustCompile("`([a-z0-9_/.-]+\\.(?:go|lua|sql))`")
+
+// The files of code that pages name exist. The performance log also names former ones.
+func TestLinks_FilesThatPagesNameExist(t *testing.T) {
+	t.Parallel()
+	have, found := make(map[string]bool), 0
+	for _, file := range filesOf(t, 500, ".go", ".lua", ".sql") {
+		have[filepath.Base(file)] = true
+	}
+	for _, file := range documents(t) {
+		if name := filepath.Base(file); name == "performance-log.md" || name == "CHANGELOG.md" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range namedFile.FindAllStringSubmatch(string(text), -1) {
+			if found++; !have[path.Base(m[1])] {
+				t.Errorf("%s names %s, which does not exist", file, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d names were found: they are looked for in the wrong way", found)
+	}
+}

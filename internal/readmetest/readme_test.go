@@ -54,6 +54,22 @@ func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 	}
 }
 
+// A newcomer learns which Go the module needs before the compiler says so.
+func TestReadme_NamesTheGoThatTheModuleNeeds(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := "Go " + string(regexp.MustCompile(`(?m)^go (1\.\d+)`).FindSubmatch(mod)[1])
+	for _, file := range []string{"README.md", "docs/guide/start.md"} {
+		if text, err := os.ReadFile(filepath.Join(root, file)); err != nil || !strings.Contains(string(text), needs) {
+			t.Errorf("%s does not say that the module needs %s (%v)", file, needs, err)
+		}
+	}
+}
+
 // documents returns the module's Markdown files, from its root.
 func documents(t *testing.T) []string { return filesOf(t, 50, ".md") }
 

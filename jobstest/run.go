@@ -75,9 +75,9 @@ func (b *Broker) runOne(t testing.TB, c *runConfig, h jobs.Handler, at name) (re
 	if err != nil {
 		t.Fatalf("jobstest: %v", err)
 	}
-	defer runner.Stop(t.Context())
+	defer runner.Stop(lasting(t))
 	failed := t.Failed()
-	if n, err := runner.Step(t.Context(), 1); err != nil || n != 1 {
+	if n, err := runner.Step(lasting(t), 1); err != nil || n != 1 {
 		t.Fatalf("jobstest: %s began, want one: %v", plural(n, "run"), err)
 	}
 	if t.Failed() && !failed {
@@ -257,7 +257,7 @@ func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T
 			}
 		}}})
 	defer client.Close()
-	info, err := def.Enqueue(t.Context(), client, args, c.opts...)
+	info, err := def.Enqueue(lasting(t), client, args, c.opts...)
 	if err != nil {
 		t.Fatalf("jobstest: the job cannot be enqueued: %v", err)
 	}

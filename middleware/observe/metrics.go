@@ -142,10 +142,14 @@ func (m *Metrics) Middleware() jobs.Middleware {
 				s.running.Add(-1)
 				took := time.Since(started)
 				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
-				if !returned || !stillWaits(ctx, job, err) {
+				outcome := jobs.EndedRetried
+				if returned {
+					outcome = jobs.EndingOf(ctx, job, err).Outcome
+				}
+				if !stillWaits(outcome) {
 					m.retried(ctx, s, record, started)
 				}
-				m.messaging.ran(ctx, record.Queue, took, err != nil || !returned)
+				m.messaging.ran(ctx, record.Queue, took, isFailure(outcome))
 			}()
 			err = next.ProcessJob(ctx, job)
 			returned = true
@@ -154,12 +158,20 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// stillWaits reports whether a run that returned err leaves the job waiting for its retry: it was
+// stillWaits reports whether a run with this outcome leaves the job waiting for its retry: it was
 // snoozed, by inner middleware or by the handler, or the server ended the run. A job does not
 // store which of its snoozes came after its last failure, so the handler's own cannot count as a run.
-func stillWaits(ctx context.Context, job *jobs.Job, err error) bool {
-	outcome := jobs.EndingOf(ctx, job, err).Outcome
+func stillWaits(outcome string) bool {
 	return outcome == jobs.EndedSnoozed || outcome == jobs.EndedReleased
+}
+
+// isFailure reports whether a run with this outcome failed. A snooze or a cancel is not a failure.
+func isFailure(outcome string) bool {
+	switch outcome {
+	case jobs.EndedRetried, jobs.EndedDead, jobs.EndedExpired, jobs.EndedReleased:
+		return true
+	}
+	return false
 }
 
 // retried measures how long a job waited for a run after a failure. The caller leaves out

@@ -122,8 +122,7 @@ func (t *Tracing) process(ctx context.Context, j *broker.Job) (context.Context, 
 	return ctx, span
 }
 
-// ended ends the span of a run and records its outcome. A snooze or a cancel is
-// not a failure.
+// ended ends the span of a run and records its outcome.
 func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -145,8 +144,7 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 		attributes = append(attributes, attrCode.String(ending.Code))
 	}
 	span.SetAttributes(attributes...)
-	switch ending.Outcome {
-	case jobs.EndedRetried, jobs.EndedDead, jobs.EndedExpired, jobs.EndedReleased:
+	if isFailure(ending.Outcome) {
 		failed(span, ending.Class, err)
 	}
 }

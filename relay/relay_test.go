@@ -142,7 +142,9 @@ func TestNew_ConfigsThatCannotBe(t *testing.T) {
 	good := Config{From: from, FromQueue: outbox, To: to}
 	for name, change := range map[string]func(*Config){
 		"From":     func(c *Config) { c.From = nil },
+		"From: ":   func(c *Config) { c.From = (*membroker.Broker)(nil) },
 		"To":       func(c *Config) { c.To = nil },
+		"To: ":     func(c *Config) { c.To = (*membroker.Broker)(nil) },
 		"queue":    func(c *Config) { c.FromQueue = "" },
 		"@relays":  func(c *Config) { c.FromQueue = "@relays" },
 		"@x":       func(c *Config) { c.ToQueue = "@x" },

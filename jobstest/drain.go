@@ -275,7 +275,7 @@ func (d *drain) tellUnserved() {
 func (d *drain) settled(e jobs.SettleEvent) {
 	for i, v := range e.Verdicts {
 		o, j := e.Items[i].Outcome, e.Items[i].Job
-		if o.Kind() == broker.OutcomeKeep {
+		if k := o.Kind(); k == broker.OutcomeKeep || k == broker.OutcomeCrash { // a crash was a run of another server
 			continue
 		}
 		r := &d.report

@@ -203,8 +203,9 @@ func MayPanic() RunOption { return runFunc(func(c *runConfig) { c.mayPanic = tru
 
 // Config configures the server that Run and Drain imitate: its middleware, retry
 // policies, extensions and hooks. For Drain, Queues says which queues are served; nil
-// means all. Concurrency matters only for batch handlers. Without a Logger, the server
-// logs to the output of the test.
+// means all. Concurrency matters only for batch handlers. An extension that has only
+// Start, such as that of a relay, does not run. Without a Logger, the server logs to the
+// output of the test.
 type Config jobs.Config
 
 func (cfg Config) run(c *runConfig) { c.cfg = jobs.Config(cfg) }

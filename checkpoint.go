@@ -135,9 +135,9 @@ func Step[T any](ctx context.Context, job *Job, name string, fn func(ctx context
 	if err != nil {
 		return none, err
 	}
-	stored, err := JSON.Encode(result)
+	stored, err := encodeResult(result)
 	if err != nil {
-		return fail(fmt.Errorf("%w: the result, a %T, cannot be stored: %w", SkipRetry, result, err))
+		return fail(err)
 	}
 	err = unretried(run.Keep(ctx, func(k *broker.Kept) {
 		k.Steps = append(slices.Clip(k.Steps), broker.DoneStep{Name: name, Result: stored})

@@ -46,12 +46,21 @@ type Classification struct {
 	// Attempts, if above zero, is how many charged failures make the job dead, this
 	// one included. It can only lower what the job's MaxRetries allows.
 	Attempts int
+	// MinDelay, if above zero, is the least time until the next run of a job that is
+	// retried by policy: a pause that a service asked for. RetryAfter overrides it.
+	MinDelay time.Duration
 }
 
 // Classified returns err with a classification, for middleware that knows what it
 // means; Config.Classify is then not called. The result has the text of err and
-// wraps it. If an error was classified several times, the outermost counts.
-func Classified(err error, c Classification) error { return &classified{err: err, class: c} }
+// wraps it; for a nil err it is nil. If an error was classified several times, the
+// outermost counts.
+func Classified(err error, c Classification) error {
+	if err == nil {
+		return nil
+	}
+	return &classified{err: err, class: c}
+}
 
 type classified struct {
 	err   error
@@ -206,7 +215,7 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 	case rulingRelease:
 		return broker.Release() // the server ended the run, so the job is not charged
 	}
-	return s.retry(r, job, f, s.cfg.retryDelay(job, err), c.Attempts)
+	return s.retry(r, job, f, max(s.cfg.retryDelay(job, err), min(c.MinDelay, broker.MaxDelay)), c.Attempts)
 }
 
 // retry charges a failure: the job runs again after delay, or is dead when it

@@ -30,7 +30,8 @@ type ClientConfig struct {
 	Defaults []Option
 	// Middleware is the enqueue chain, outermost first. Nil entries are skipped.
 	Middleware []EnqueueMiddleware
-	// CallTimeout limits each call to the broker. Zero or less means 5 seconds.
+	// CallTimeout limits each call to the broker. Zero or less means 5 seconds; with less
+	// than 1 ms, calls of the client are refused.
 	CallTimeout time.Duration
 	// Retries is how often a call is repeated if the store was unavailable or
 	// its answer was lost. The pauses are about 0.1 s, 0.4 s and so on. No
@@ -218,6 +219,8 @@ func (c *Client) enter(ctx context.Context) error {
 		return errNoBroker
 	case ctx == nil:
 		return broker.Invalid("context", "is nil; use context.Background()")
+	case c.timeout < minDuration: // calls could be applied, and none would be answered
+		return broker.Invalid("CallTimeout", "is %v; use %v or more, or 0 for %v", c.timeout, minDuration, defaultCallTimeout)
 	case !c.gate.enter():
 		return errClientClosed
 	}

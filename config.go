@@ -5,6 +5,7 @@ import (
 	"path"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -94,8 +95,8 @@ type Config struct {
 	// a job has by default spread over three and a half days on average.
 	RetryPolicy RetryFunc
 
-	// RetryPolicies are retry policies of task types, by the exact type. They
-	// override RetryPolicy. A job's own backoff overrides both.
+	// RetryPolicies are retry policies of task types, by the exact type, not by
+	// patterns. They override RetryPolicy. A job's own backoff overrides both.
 	RetryPolicies map[string]RetryFunc
 
 	// Extensions are parts of the framework that run in this server, with slots of
@@ -284,6 +285,13 @@ func (cfg *Config) check() error {
 	for name, f := range cfg.RetryPolicies {
 		if f == nil {
 			return broker.Invalid("RetryPolicies", "has no function for the type %q; give one or remove the entry", name)
+		}
+		if err := broker.CheckName("type", name); err != nil {
+			return broker.Invalid("RetryPolicies", "has an invalid type: %v", err)
+		}
+		if strings.HasSuffix(name, "*") {
+			return broker.Invalid("RetryPolicies", "names %q, which is a pattern; name each type, or use RetryPolicy, which gets the job",
+				name)
 		}
 	}
 	if cfg.Prefetch < NoPrefetch || cfg.Prefetch > broker.MaxClaim {

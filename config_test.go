@@ -47,6 +47,8 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		{"ShutdownTimeout", Config{ShutdownTimeout: 20}, "is 20ns; use 1ms or more, 0 for 20s"},
 		{"UnknownTypeLimit", Config{UnknownTypeLimit: 999 * time.Microsecond}, "use 1ms or more, 0 for 24h0m0s"},
 		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"a": nil}}, `"a"`},
+		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"": Constant(0)}}, "empty"},
+		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"email:*": Constant(0)}}, "is a pattern"},
 	} {
 		_, err := NewServer(newStore(), c.cfg)
 		var e *broker.Error

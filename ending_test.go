@@ -138,6 +138,13 @@ func TestEnding_WhatAnErrorWasClassifiedAsGoesBeforeTheServersClassify(t *testin
 	})
 }
 
+func TestEnding_NoErrorIsNoneWhateverItsClassification(t *testing.T) {
+	t.Parallel()
+	if err := Classified(nil, Classification{Code: "HTTP_200"}); err != nil {
+		t.Errorf("no error was classified as %T", err)
+	}
+}
+
 func TestEnding_AttemptsOfAClassificationEndARetriedJobAsSpent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()

@@ -89,7 +89,7 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	}
 	var c enqueueConfig
 	c.describe(&job, t, nil, opts)
-	return job, cmp.Or(c.finish(), c.place(&job))
+	return job, cmp.Or(c.finish(), c.complete(&job))
 }
 
 // Draft returns the job that Enqueue would store for the task, the options and the
@@ -105,7 +105,7 @@ func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	}
 	var config enqueueConfig
 	config.describe(&job, task, c.cfg.Defaults, opts)
-	return job, cmp.Or(config.finish(), config.place(&job))
+	return job, cmp.Or(config.finish(), config.complete(&job))
 }
 
 var (
@@ -132,8 +132,8 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, derives the unique key, and sets the delay of a
-// debounce and DueAfter.
+// finish derives the unique key and sets the delay of a debounce, before enqueue middleware
+// sees the job.
 func (c *enqueueConfig) finish() error {
 	if c.noKey && !c.keySet {
 		WithoutUnique().apply(c)
@@ -144,17 +144,22 @@ func (c *enqueueConfig) finish() error {
 	if !c.job.RunAt.After(time.Unix(0, 0)) { // in the past by every clock; stores keep no such times
 		c.job.RunAt = time.Time{}
 	}
-	c.job.Body.DueAfter = max(c.job.Delay, 0)
-	if at := c.job.RunAt; !at.IsZero() {
-		c.job.Body.DueAfter = min(max(time.Until(at), 0), broker.MaxDelay)
-	}
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
-	if t := c.job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
+	return c.finishUnique()
+}
+
+// complete sets and checks what depends on fields that enqueue middleware may have changed.
+func (c *enqueueConfig) complete(job *broker.NewJob) error {
+	job.Body.DueAfter = max(job.Delay, 0)
+	if at := job.RunAt; !at.IsZero() {
+		job.Body.DueAfter = min(max(time.Until(at), 0), broker.MaxDelay)
+	}
+	if t := job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
 		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
 	}
-	return c.finishUnique()
+	return c.place(job)
 }
 
 // answer records the store's receipt for the job.

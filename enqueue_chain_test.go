@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // marks is middleware that writes name into the header "path" of each job, and what
@@ -125,6 +126,40 @@ func TestDefinition_EnqueueWithRefuses(t *testing.T) {
 	for n, o := range kept {
 		if want := string('0' + rune(n)); string(o.Body.Payload) != want {
 			t.Errorf("the middleware kept job %s, which is now %q", want, o.Body.Payload)
+		}
+	}
+}
+
+func TestEnqueue_WhatMiddlewareSetsIsCheckedAndMeasuredAsOptionsAre(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set  func(*Outgoing)
+		due  time.Duration
+		says string
+	}{
+		"a delay":                  {func(o *Outgoing) { o.Delay = time.Hour }, time.Hour, ""},
+		"no delay":                 {func(o *Outgoing) { o.Delay = 0 }, 0, ""},
+		"a timeout without a unit": {func(o *Outgoing) { o.Body.Timeout = 30 }, 0, "timeout"},
+	} {
+		store := newSpyStore(t)
+		client := newTestClient(t, store, ClientConfig{Middleware: []EnqueueMiddleware{func(next EnqueueFunc) EnqueueFunc {
+			return func(ctx context.Context, batch []*Outgoing) {
+				test.set(batch[0])
+				next(ctx, batch)
+			}
+		}}})
+		_, err := client.Enqueue(t.Context(), NewTask("mail", nil), WithDelay(time.Minute))
+		if test.says != "" {
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%s: the error is %v, want ErrInvalid that names %s", name, err, test.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := store.calls[0].jobs[0].Body.DueAfter; got != test.due {
+			t.Errorf("%s: the job is due after %v, want %v", name, got, test.due)
 		}
 	}
 }

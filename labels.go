@@ -58,8 +58,8 @@ type labelShare struct {
 	set     bool
 }
 
-// place puts the job into the queue of its labels. It is called after enqueue
-// middleware has chosen the queue and the key.
+// place puts the job into the queue of its labels, after enqueue middleware has chosen
+// the queue and the key.
 func (c *enqueueConfig) place(job *broker.NewJob) error {
 	required := c.labels
 	if c.share.set {

@@ -16,8 +16,8 @@ import (
 // ManyConfig says which jobs go together into one call of a batch handler.
 type ManyConfig struct {
 	// Max is how many jobs a batch has at most, 1 to 1000; it is required. A full
-	// batch is passed to the handler at once. Config.Concurrency must be at least
-	// Max.
+	// batch is passed to the handler at once. Config.Concurrency, and the limits of
+	// Config.QueueConcurrency together, must be at least Max.
 	Max int
 	// Wait is how long the first job of a batch waits for others. Zero means 1 s. It
 	// must be less than Config.Timeout, and should be less than the timeouts of the jobs.
@@ -96,12 +96,28 @@ func (m *ServeMux) checkBatches(cfg *Config) error {
 			return broker.Invalid("TypeConcurrency", "lets %d jobs of %q run at once, and its batch handler takes up to %d; "+
 				"set at least that, or a lower ManyConfig.Max", limits[i].Max, limits[i].Pattern, many.Max)
 		}
+		if n := cfg.slotsOfQueues(); many.Max > n {
+			return broker.Invalid("QueueConcurrency", "lets %d jobs run at once in all queues, and the batch handler of %q takes up to %d; "+
+				"raise the limits, or set a lower ManyConfig.Max", n, pattern, many.Max)
+		}
 		if many.Wait >= cfg.Timeout {
 			return broker.Invalid("Timeout", "is %v, and the batch handler of %q waits up to %v for more jobs, which is part of a run; "+
 				"set a longer timeout, or a shorter ManyConfig.Wait", cfg.Timeout, pattern, many.Wait)
 		}
 	}
 	return nil
+}
+
+// slotsOfQueues returns how many jobs the limits of the queues let run at once.
+func (cfg *Config) slotsOfQueues() (n int) {
+	for name := range cfg.Queues {
+		limit, limited := cfg.QueueConcurrency[name]
+		if !limited {
+			return cfg.Concurrency
+		}
+		n += min(limit, cfg.Concurrency)
+	}
+	return n
 }
 
 // manyHandler gathers jobs, each in the goroutine of its slot.

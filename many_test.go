@@ -336,6 +336,16 @@ func TestHandleMany_WhatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("a server with fewer slots than a batch: %v, want ErrInvalid with %q", err, part)
 		}
 	}
+	limits := map[string]int{"a": 12, "b": 7}
+	if s, err = NewServer(newStore(), Config{Queues: map[string]int{"a": 1, "b": 1}, QueueConcurrency: limits, Concurrency: 20}); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Start(context.Background(), mux)
+	for _, part := range []string{"QueueConcurrency", "19", "sms", "20"} {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), part) {
+			t.Errorf("a server whose queues together have fewer slots than a batch: %v, want ErrInvalid with %q", err, part)
+		}
+	}
 	if s, err = NewServer(newStore(), Config{Concurrency: 20, Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}

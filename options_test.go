@@ -18,6 +18,9 @@ func described(t *testing.T, c *Client, task *Task, call ...Option) broker.NewJo
 	if err := o.fill(c, task, call); err != nil {
 		t.Fatalf("fill: %v", err)
 	}
+	if err := o.config.complete(&o.NewJob); err != nil {
+		t.Fatalf("complete: %v", err)
+	}
 	if !o.Body.GivenID {
 		o.ID = ""
 	}

@@ -35,7 +35,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 			o.FirstSend = false // middleware set another ID
 		}
 		if o.Err == nil {
-			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits), checkDeadline(&o.NewJob))
+			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.complete(&o.NewJob), o.NewJob.Check(limits), checkDeadline(&o.NewJob))
 		}
 		return o.Err == nil
 	})

@@ -346,3 +346,16 @@ func TestClient_PanicOfTheBrokerIsAnError(t *testing.T) {
 		mustEnqueue(t, c, NewTask("mail", nil))
 	})
 }
+
+func TestClient_ACallTimeoutThatLacksItsUnitIsRefused(t *testing.T) {
+	t.Parallel()
+	store := newSpyStore(t)
+	client := newTestClient(t, store, ClientConfig{CallTimeout: 5})
+	_, err := client.Enqueue(t.Context(), NewTask("a", nil))
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "CallTimeout: invalid: is 5ns") {
+		t.Errorf("the error is %v, want ErrInvalid that names CallTimeout", err)
+	}
+	if n := len(store.calls); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}

@@ -274,15 +274,19 @@ func Await[R any](ctx context.Context, c *Client, queue, id string, opts ...Wait
 //	return jobs.SetResult(job, Summary{Orders: 17})
 //
 // If the result cannot be encoded, the error is SkipRetry, since no retry can help.
-func SetResult[R any](job *Job, result R) (err error) {
-	defer recoverInto(&err, func(err error) error {
-		return fmt.Errorf("%w: the result, a %T, cannot be encoded: %w", SkipRetry, result, err)
-	})
-	p, err := JSON.Encode(result)
+func SetResult[R any](job *Job, result R) error {
+	p, err := encodeResult(result)
 	if err == nil {
 		job.SetResult(p)
 	}
 	return err
+}
+
+func encodeResult(result any) (p []byte, err error) {
+	defer recoverInto(&err, func(err error) error {
+		return fmt.Errorf("%w: the result, a %T, cannot be encoded: %w", SkipRetry, result, err)
+	})
+	return JSON.Encode(result)
 }
 
 func decodeResult[R any](p []byte) (result R, err error) {

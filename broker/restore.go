@@ -43,8 +43,8 @@ func (j *Job) Copyable() error {
 }
 
 // Same reports whether two bodies are of one job, which may have been copied and edited:
-// their payloads and GivenID may differ. With a unique key, all that a replacing job
-// brings (§39) may differ.
+// their payloads, GivenID and DueAfter may differ. With a unique key, all that a replacing
+// job brings (§39) may differ.
 func (b *Body) Same(other *Body) bool {
 	x, y := *b, *other
 	x.Payload, y.Payload = nil, nil
@@ -52,7 +52,7 @@ func (b *Body) Same(other *Body) bool {
 		x.CopyContent(&Body{})
 		y.CopyContent(&Body{})
 	}
-	x.GivenID, y.GivenID = false, false
+	x.GivenID, y.GivenID, x.DueAfter, y.DueAfter = false, false, 0, 0
 	return bytes.Equal(AppendBody(nil, &x), AppendBody(nil, &y))
 }
 

@@ -116,9 +116,9 @@ func TestBody_SameIsOfOneJobPerhapsEdited(t *testing.T) {
 	body := fullBody()
 	body.Unique.Key = "u"
 	edited := body
-	edited.Payload, edited.GivenID = []byte("another"), !body.GivenID
+	edited.Payload, edited.GivenID, edited.DueAfter = []byte("another"), !body.GivenID, body.DueAfter+1
 	if !body.Same(&edited) {
-		t.Error("a job with another payload is not the same")
+		t.Error("a job with another payload, which was relayed, is not the same")
 	}
 	replaced := body
 	replaced.CopyContent(&broker.Body{TypeVersion: body.TypeVersion + 1, Payload: []byte("p"), PayloadRef: body.PayloadRef + "x",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -336,6 +337,31 @@ func TestDeploy_ScalingFollowsTheDepthOfTheQueues(t *testing.T) {
 	if n, _ := strconv.Atoi(at(t, s, "spec/triggers/0/metadata/threshold").(string)); n <= slots {
 		t.Errorf("%d jobs make another worker, fewer than the %d that one runs at once", n, slots)
 	}
+}
+
+// Workers cannot run what waits in a paused queue, and still have to finish what runs there.
+func TestDeploy_ScalingLeavesOutTheBacklogOfPausedQueues(t *testing.T) {
+	t.Parallel()
+	test := map[string]any{"interval": "1m", "input_series": []map[string]string{
+		{"series": `jobs_queue_depth{queue="stopped",state="pending",instance="a"}`, "values": "5000"},
+		{"series": `jobs_queue_depth{queue="stopped",state="active",instance="a"}`, "values": "7"},
+		{"series": `jobs_queue_paused{queue="stopped",instance="a"}`, "values": "1"},
+		{"series": `jobs_queue_depth{queue="mail",state="pending",instance="a"}`, "values": "200"},
+		{"series": `jobs_queue_depth{queue="mail",state="pending",instance="b"}`, "values": "201"},
+		{"series": `jobs_queue_depth{queue="mail",state="active",instance="a"}`, "values": "20"},
+		{"series": `jobs_queue_depth{queue="mail",state="retry",instance="a"}`, "values": "9"},
+		{"series": `jobs_queue_paused{queue="mail",instance="a"}`, "values": "0"},
+	}, "promql_expr_test": []map[string]any{{"expr": scalingQuery(t), "eval_time": "0m",
+		"exp_samples": []map[string]any{{"labels": "{}", "value": 228}}}}}
+	text, err := yaml.Marshal(map[string]any{"tests": []any{test}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "test.yml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "promtool", "test", "rules", file)
 }
 
 func scalingQuery(t *testing.T) string {

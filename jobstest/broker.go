@@ -82,6 +82,9 @@ func (b *Broker) Advance(d time.Duration) {
 	b.advance(d)
 }
 
+// lasting returns the context of a test without its end: a Cleanup can call helpers, too.
+func lasting(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
 func (b *Broker) advance(d time.Duration) {
 	if inBubble() {
 		time.Sleep(d)

@@ -99,7 +99,7 @@ func (e *entry) record() broker.Job {
 
 // everything lists the jobs of all queues but the reserved ones.
 func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
-	ctx := context.WithoutCancel(t.Context()) // it has ended when a Cleanup looks for jobs
+	ctx := lasting(t)
 	reply, err := b.Queues(ctx, broker.QueuesRequest{})
 	if err != nil {
 		return nil, err

@@ -36,8 +36,8 @@ func Ahead(d time.Duration) DrainOption {
 // happened for a day, such as one that waits for a signal. Use Ahead for these.
 func Everything() DrainOption { return drainFunc(func(d *drain) { d.whole = true }) }
 
-// Limit makes the test fail when Drain has started n runs. The default is 10000, which
-// a job that enqueues itself reaches soon.
+// Limit makes the test fail when Drain starts more than n runs. The default is 10000, which
+// a job that enqueues itself exceeds soon.
 func Limit(n int) DrainOption { return drainFunc(func(d *drain) { d.limit = n }) }
 
 // NoFailures makes the test fail if a run fails, even if a later one succeeds.
@@ -87,7 +87,7 @@ func (f Failure) String() string {
 // in production.
 //
 // The order is that of a server that handles one job at a time. Drain fails the test if the jobs do not
-// end; see Limit. Calls of Drain must not overlap.
+// end; see Limit. A Cleanup of the test can call it, too. Calls of Drain must not overlap.
 func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
 	t.Helper()
 	d := &drain{t: t, b: b, h: h, limit: defaultLimit}
@@ -138,7 +138,7 @@ func (d *drain) run(began time.Time) {
 	d.active, d.counts = began, make(map[string]int)
 	defer func() {
 		if d.runner != nil {
-			d.runner.Stop(d.t.Context())
+			d.runner.Stop(lasting(d.t))
 		}
 	}()
 	for {
@@ -180,9 +180,9 @@ func (d *drain) serve() (grown bool) {
 		d.t.Fatalf("jobstest: Drain: the server cannot be made: %v", err)
 	}
 	if d.runner != nil {
-		d.runner.Stop(d.t.Context())
+		d.runner.Stop(lasting(d.t))
 	}
-	if d.runner, err = inline.Start(d.t.Context(), server, d.h); err != nil {
+	if d.runner, err = inline.Start(lasting(d.t), server, d.h); err != nil {
 		d.t.Fatalf("jobstest: Drain: %v", err)
 	}
 	d.queues = queues
@@ -194,15 +194,15 @@ func (d *drain) step() {
 	d.t.Helper()
 	failed := d.t.Failed()
 	for more := true; more; {
-		max := min(d.limit-d.report.Runs, 1000)
-		n, err := d.runner.Step(d.t.Context(), max)
+		max := min(d.limit-d.report.Runs+1, 1000) // one more shows that there is no end
+		n, err := d.runner.Step(lasting(d.t), max)
 		d.steps += n
 		switch {
 		case err != nil:
 			d.t.Fatalf("jobstest: Drain: the broker failed: %v", err)
 		case d.t.Failed() && !failed:
 			d.t.FailNow() // on behalf of the handler, in the goroutine of the test
-		case d.report.Runs >= d.limit || d.steps >= maxSteps:
+		case d.report.Runs > d.limit || d.steps >= maxSteps:
 			d.t.Fatalf("Drain began %s and there is no end. Is there a job that enqueues itself, or one that is always snoozed?"+
 				" If this many runs are right, use Limit.%s%s", plural(d.report.Runs, "run"), d.byType(), d.failures())
 		}
@@ -253,7 +253,7 @@ func (d *drain) next(began time.Time) (next time.Time, ok bool) {
 
 func (d *drain) look(names []string) []broker.QueueInfo {
 	d.t.Helper()
-	reply, err := d.b.plain.Queues(d.t.Context(), broker.QueuesRequest{Names: names, Workers: names != nil})
+	reply, err := d.b.plain.Queues(lasting(d.t), broker.QueuesRequest{Names: names, Workers: names != nil})
 	if err != nil {
 		d.t.Fatalf("jobstest: Drain: %v", err)
 	}
@@ -275,7 +275,7 @@ func (d *drain) tellUnserved() {
 func (d *drain) settled(e jobs.SettleEvent) {
 	for i, v := range e.Verdicts {
 		o, j := e.Items[i].Outcome, e.Items[i].Job
-		if o.Kind() == broker.OutcomeKeep {
+		if k := o.Kind(); k == broker.OutcomeKeep || k == broker.OutcomeCrash { // a crash was a run of another server
 			continue
 		}
 		r := &d.report

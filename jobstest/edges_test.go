@@ -30,9 +30,39 @@ func TestDrain_AnEndlessJobEndsTheTest(t *testing.T) {
 		t.Error("the test goes on")
 	})
 	fake.wantText(t, `
-Drain began 100 runs and there is no end. `+
+Drain began 101 runs and there is no end. `+
 		`Is there a job that enqueues itself, or one that is always snoozed? If this many runs are right, use Limit.
-  100 runs of "email:goodbye"`)
+  101 runs of "email:goodbye"`)
+}
+
+func TestDrain_ALimitAllowsThatManyRuns(t *testing.T) {
+	t.Parallel()
+	b := jobstest.New(t)
+	for range 3 {
+		add(t, b, goodbyeMail, goodbye{})
+	}
+	done := goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return nil })
+	if report := jobstest.Drain(t, b, done, jobstest.Limit(3)); report.Completed != 3 {
+		t.Errorf("report %+v, want 3 completed jobs", report)
+	}
+}
+
+func TestDrain_RunsJobsInACleanup(t *testing.T) {
+	t.Parallel()
+	var drained jobstest.Report
+	var ran jobstest.Result
+	fake := inTest(t, func(t *fakeT) {
+		b := jobstest.New(t)
+		add(t, b, goodbyeMail, goodbye{})
+		done := goodbyeMail.Handler(func(ctx context.Context, _ goodbye, _ *jobs.Job) error { return ctx.Err() })
+		t.Cleanup(func() {
+			drained = jobstest.Drain(t, b, done)
+			ran = jobstest.Run(t, done, goodbyeMail, goodbye{})
+		})
+	})
+	if drained.Completed != 1 || ran.Outcome != jobs.EndedCompleted || fake.text() != "" {
+		t.Errorf("drained %+v, ran %v, said %q; want one completed job each", drained, ran, fake.text())
+	}
 }
 
 func TestDrain_NoFailuresShowsThoseThereAre(t *testing.T) {
@@ -181,8 +211,9 @@ func TestDrain_TakesOverTheJobsOfAServerThatDied(t *testing.T) {
 		if report := jobstest.Drain(t, b, h); report.Runs != 0 {
 			t.Errorf("while the lease lasts, report %+v", report)
 		}
-		if report := jobstest.Drain(t, b, h, jobstest.Everything()); report.Completed != 1 || report.Passed > 2*time.Hour {
-			t.Errorf("report %+v, want it run after the lease", report)
+		report := jobstest.Drain(t, b, h, jobstest.Everything(), jobstest.NoFailures())
+		if report.Completed != 1 || report.Runs != 1 || report.Passed > 2*time.Hour {
+			t.Errorf("report %+v, want it run once, after the lease", report)
 		}
 	})
 }

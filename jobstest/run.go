@@ -75,9 +75,9 @@ func (b *Broker) runOne(t testing.TB, c *runConfig, h jobs.Handler, at name) (re
 	if err != nil {
 		t.Fatalf("jobstest: %v", err)
 	}
-	defer runner.Stop(t.Context())
+	defer runner.Stop(lasting(t))
 	failed := t.Failed()
-	if n, err := runner.Step(t.Context(), 1); err != nil || n != 1 {
+	if n, err := runner.Step(lasting(t), 1); err != nil || n != 1 {
 		t.Fatalf("jobstest: %s began, want one: %v", plural(n, "run"), err)
 	}
 	if t.Failed() && !failed {
@@ -203,8 +203,9 @@ func MayPanic() RunOption { return runFunc(func(c *runConfig) { c.mayPanic = tru
 
 // Config configures the server that Run and Drain imitate: its middleware, retry
 // policies, extensions and hooks. For Drain, Queues says which queues are served; nil
-// means all. Concurrency matters only for batch handlers. Without a Logger, the server
-// logs to the output of the test.
+// means all. Concurrency matters only for batch handlers. An extension that has only
+// Start, such as that of a relay, does not run. Without a Logger, the server logs to the
+// output of the test.
 type Config jobs.Config
 
 func (cfg Config) run(c *runConfig) { c.cfg = jobs.Config(cfg) }
@@ -257,7 +258,7 @@ func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T
 			}
 		}}})
 	defer client.Close()
-	info, err := def.Enqueue(t.Context(), client, args, c.opts...)
+	info, err := def.Enqueue(lasting(t), client, args, c.opts...)
 	if err != nil {
 		t.Fatalf("jobstest: the job cannot be enqueued: %v", err)
 	}

@@ -115,7 +115,7 @@ const (
 // A result of 1 MiB is one byte too long to be kept; duplicates are then completed
 // without a result.
 func Dedup(cfg DedupConfig) jobs.Middleware {
-	if cfg.Marks == nil {
+	if guard.IsNil(cfg.Marks) {
 		field.Refuse("DedupConfig.Marks", "is nil; set it to any broker")
 	}
 	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {

@@ -382,6 +382,7 @@ func TestDedup_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 	marks := openMarks(t)
 	for field, build := range map[string]func(){
 		"DedupConfig.Marks": func() { Dedup(DedupConfig{}) },
+		"Marks: ":           func() { Dedup(DedupConfig{Marks: (*membroker.Broker)(nil)}) },
 		"DedupConfig.Keep":  func() { Dedup(DedupConfig{Marks: marks, Keep: -1}) },
 		"DedupConfig.Hold":  func() { Dedup(DedupConfig{Marks: marks, Hold: -1}) },
 		"DedupConfig.Wait":  func() { Dedup(DedupConfig{Marks: marks, Wait: -1}) },

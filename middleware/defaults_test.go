@@ -71,12 +71,14 @@ func TestDefaults_FillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 
 func TestDefaults_ADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {
 	t.Parallel()
-	c, _ := producer(t, middleware.Defaults(func(context.Context, *broker.NewJob) middleware.TaskDefaults {
-		return middleware.TaskDefaults{Timeout: -time.Second}
-	}))
-	if _, err := c.Enqueue(t.Context(), jobs.NewTask("a", nil)); !errors.Is(err, jobs.ErrInvalid) ||
-		!strings.Contains(err.Error(), "timeout") {
-		t.Errorf("the task gets %v, want the field named", err)
+	for _, timeout := range []time.Duration{-time.Second, 30} { // 30 lacks its unit
+		c, _ := producer(t, middleware.Defaults(func(context.Context, *broker.NewJob) middleware.TaskDefaults {
+			return middleware.TaskDefaults{Timeout: timeout}
+		}))
+		if _, err := c.Enqueue(t.Context(), jobs.NewTask("a", nil)); !errors.Is(err, jobs.ErrInvalid) ||
+			!strings.Contains(err.Error(), "timeout") {
+			t.Errorf("with the default %v the task gets %v, want the field named", timeout, err)
+		}
 	}
 }
 

@@ -120,12 +120,11 @@ func (cfg *RetryConfig) decide(err error, job *jobs.Job) error {
 	case RateLimited:
 		c.Class = jobs.ClassRateLimited
 	}
-	switch own := job.Record().Backoff.Kind != 0; {
-	case f.RetryAfter > 0:
-		asked := min(f.RetryAfter, cfg.MaxRetryAfter)
-		c.As = jobs.RetryAfter(asked+rand.N(asked/retryAfterSpread+1), err)
-	case cfg.Backoff != nil && !own:
-		c.As = jobs.RetryAfter(cfg.Backoff(job.Attempt(), err, job), err)
+	if asked := min(f.RetryAfter, cfg.MaxRetryAfter); asked > 0 {
+		c.MinDelay = asked + rand.N(asked/retryAfterSpread+1)
+	}
+	if own := job.Record().Backoff.Kind != 0; cfg.Backoff != nil && !own {
+		c.As = jobs.RetryAfter(max(cfg.Backoff(job.Attempt(), err, job), c.MinDelay), err)
 	}
 	return jobs.Classified(err, c)
 }

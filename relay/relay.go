@@ -117,9 +117,9 @@ func New(cfg Config) (*Relay, error) {
 	cfg.Logger = guard.Logger(cfg.Logger)
 	var err error
 	switch {
-	case cfg.From == nil:
+	case guard.IsNil(cfg.From):
 		err = broker.Invalid("From", "is nil; open the store to take jobs from")
-	case cfg.To == nil:
+	case guard.IsNil(cfg.To):
 		err = broker.Invalid("To", "is nil; open the store to bring jobs to")
 	case cfg.From.Limits().NoMark:
 		err = &broker.Error{Field: "From", Err: broker.ErrUnsupported, Hint: "its backend has no marks, which relays need to take turns"}

@@ -51,7 +51,7 @@ func TestRelay_MovesJobsWhenTheyAreDue(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const delay = time.Hour + 31*time.Second // no claim happens to come at that time
 		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "later", Delay: delay,
-			Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
+			Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, DueAfter: delay}})
 		asleep := broker.Wrap(w.from, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 			if req, ok := c.Request.(*broker.ClaimRequest); ok && req.Wait > 0 {
 				time.Sleep(req.Wait)
@@ -65,8 +65,8 @@ func TestRelay_MovesJobsWhenTheyAreDue(t *testing.T) {
 			t.Errorf("the job arrived %v before its time", time.Second)
 		}
 		pass(time.Second + 100*time.Millisecond)
-		if j := find(t, w.to, mail, "later"); j == nil || j.State != broker.StatePending {
-			t.Errorf("when it is due the job is %+v at the target, want pending", j)
+		if j := find(t, w.to, mail, "later"); j == nil || j.State != broker.StatePending || j.DueAfter != 0 {
+			t.Errorf("when it is due the job is %+v at the target, want it pending, and due since it arrived", j)
 		}
 	})
 }
@@ -142,7 +142,9 @@ func TestNew_ConfigsThatCannotBe(t *testing.T) {
 	good := Config{From: from, FromQueue: outbox, To: to}
 	for name, change := range map[string]func(*Config){
 		"From":     func(c *Config) { c.From = nil },
+		"From: ":   func(c *Config) { c.From = (*membroker.Broker)(nil) },
 		"To":       func(c *Config) { c.To = nil },
+		"To: ":     func(c *Config) { c.To = (*membroker.Broker)(nil) },
 		"queue":    func(c *Config) { c.FromQueue = "" },
 		"@relays":  func(c *Config) { c.FromQueue = "@relays" },
 		"@x":       func(c *Config) { c.ToQueue = "@x" },

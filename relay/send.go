@@ -76,6 +76,7 @@ func (t *term) offer(items []item) (kept []item, why error) {
 		default:
 			n := broker.NewJob{Queue: t.cfg.ToQueue, ID: it.job.ID, Body: it.job.Body}
 			n.Body.GivenID = true // so that the target remembers the ID when the job has left
+			n.Body.DueAfter = 0   // at the target it waits from now on
 			req.Jobs, sent = append(req.Jobs, n), append(sent, it)
 		}
 	}

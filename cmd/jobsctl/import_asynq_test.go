@@ -116,6 +116,22 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 		`  Read again, and found here: 5 of 6 jobs;.*\n  broken: .*malformed`)
 }
 
+// No queue here can have such a name. The queues after it, and the schedules, are imported all the same.
+func TestImportAsynq_AQueueThatCannotExistHereRefusesItsTasksAlone(t *testing.T) {
+	t.Parallel()
+	from, r := asynqRedis(t)
+	c := memoryCli(t)
+	ctx := t.Context()
+	r.SAdd(ctx, "asynq:queues", "a{b}")
+	message := r.HGet(ctx, "asynq:{bulk}:t:many-0000", "msg").Val()
+	r.HSet(ctx, "asynq:{a{b}}:t:many-0000", "msg", strings.ReplaceAll(message, "bulk", "a{b}"), "state", "pending")
+	r.LPush(ctx, "asynq:{a{b}}:pending", "many-0000")
+	out, errs := c.both(4, "import", "asynq", "--from", from, "--zone", "Europe/Berlin", "--yes")
+	c.has(out, `(?m)^a\{b\}: 1 pending in asynq\.\n  0 jobs imported;.*\n.*\n  many-0000: .*contains a brace`,
+		`(?m)^default: .*\n  7 jobs imported`, `Europe/Berlin\) imported, and paused`)
+	c.has(errs, "refused, see above")
+}
+
 func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)

@@ -180,6 +180,9 @@ func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImpo
 // back jobs that have run.
 func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) error {
 	now, err := i.Policy(ctx, queue)
+	if errors.Is(err, broker.ErrInvalid) {
+		return nil // no queue here can have this name; each of its jobs is refused with that reason
+	}
 	if err == nil && now.DuplicateSpan < span {
 		_, err = i.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue, DuplicateSpan: &span})
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -142,10 +140,14 @@ func (m *Metrics) Middleware() jobs.Middleware {
 				s.running.Add(-1)
 				took := time.Since(started)
 				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
-				if !returned || !stillWaits(ctx, job, err) {
+				outcome := jobs.EndedRetried
+				if returned {
+					outcome = jobs.EndingOf(ctx, job, err).Outcome
+				}
+				if !stillWaits(outcome) {
 					m.retried(ctx, s, record, started)
 				}
-				m.messaging.ran(ctx, record.Queue, took, err != nil || !returned)
+				m.messaging.ran(ctx, record.Queue, took, isFailure(outcome))
 			}()
 			err = next.ProcessJob(ctx, job)
 			returned = true
@@ -154,12 +156,20 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// stillWaits reports whether a run that returned err leaves the job waiting for its retry: it was
+// stillWaits reports whether a run with this outcome leaves the job waiting for its retry: it was
 // snoozed, by inner middleware or by the handler, or the server ended the run. A job does not
 // store which of its snoozes came after its last failure, so the handler's own cannot count as a run.
-func stillWaits(ctx context.Context, job *jobs.Job, err error) bool {
-	outcome := jobs.EndingOf(ctx, job, err).Outcome
+func stillWaits(outcome string) bool {
 	return outcome == jobs.EndedSnoozed || outcome == jobs.EndedReleased
+}
+
+// isFailure reports whether a run with this outcome failed. A snooze or a cancel is not a failure.
+func isFailure(outcome string) bool {
+	switch outcome {
+	case jobs.EndedRetried, jobs.EndedDead, jobs.EndedExpired, jobs.EndedReleased:
+		return true
+	}
+	return false
 }
 
 // retried measures how long a job waited for a run after a failure. The caller leaves out
@@ -171,58 +181,24 @@ func (m *Metrics) retried(ctx context.Context, s *series, j *broker.Job, started
 	}
 }
 
-// begun measures how long a job waited for its first run. Both ends of the wait are by
-// the store's clock.
+// begun measures how long a job waited for its first run, since it was due. Both ends of
+// the wait are by the store's clock.
 func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.Time) {
 	if j.Epoch != 0 { // not the first run
 		return
 	}
-	waited := now.Add(m.local.clockOffset()).Sub(j.CreatedAt)
-	due, scheduled := j.Headers[dueHeader]
-	if !scheduled {
-		m.instruments.wait.Record(ctx, max(waited, 0).Seconds(), s.record...)
-		return
+	instrument := m.instruments.wait
+	if j.DueAfter > 0 {
+		instrument = m.instruments.lateness
 	}
-	if delay, ok := parseDue(due, j.CreatedAt); ok {
-		m.instruments.lateness.Record(ctx, max(waited-delay, 0).Seconds(), s.record...)
-	}
-}
-
-// dueHeader tells servers when a job that was enqueued with a delay or a time
-// is due, which a claimed job does not say. The value is in microseconds: since
-// 1970, or, after a plus sign, from the job's creation.
-const dueHeader = "jobs-due"
-
-func formatDue(delay time.Duration, at time.Time) string {
-	if delay > 0 {
-		return "+" + strconv.FormatInt(broker.DurationMicros(delay), 10)
-	}
-	return strconv.FormatInt(broker.Micros(at), 10)
-}
-
-// parseDue returns how long after its creation a job was due.
-func parseDue(text string, created time.Time) (time.Duration, bool) {
-	digits, relative := strings.CutPrefix(text, "+")
-	us, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || us < 0 || us > broker.Micros(broker.MaxTime) {
-		return 0, false
-	}
-	if relative {
-		return time.Duration(min(us, broker.DurationMicros(broker.MaxDelay))) * time.Microsecond, true
-	}
-	return max(broker.FromMicros(us).Sub(created), 0), true
+	waited := now.Add(m.local.clockOffset()).Sub(j.CreatedAt) - j.DueAfter
+	instrument.Record(ctx, max(waited, 0).Seconds(), s.record...)
 }
 
 // Enqueue measures enqueueing. Mount it outside of middleware that refuses jobs.
 func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
-			for _, o := range batch {
-				delete(o.Body.Headers, dueHeader) // the caller may have copied the headers of another job
-				if o.Delay > 0 || !o.RunAt.IsZero() {
-					addHeader(o, dueHeader, formatDue(o.Delay, o.RunAt))
-				}
-			}
 			began := time.Now()
 			next(ctx, batch)
 			took := time.Since(began)

@@ -1,11 +1,16 @@
 package observe
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/seed81422ce9/jobs"
 )
 
 // The messaging metrics of aLife are labelled by operation, queue and error.
@@ -46,6 +51,28 @@ func TestMetrics_MessagingFollowsTheConventions(t *testing.T) {
 		nil); got == 0 || got >= want {
 		t.Errorf("%v of %v runs failed, want some of them", got, want)
 	}
+}
+
+// A run that snoozes or cancels its job is no error, in metrics as in spans.
+func TestMetrics_MessagingErrorsAreRunsThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeasured(t, MetricsConfig{Messaging: true})
+		m.enqueue(t, "now")
+		returns := []error{jobs.Snooze(time.Second), jobs.RetryAfter(time.Second, errors.New("not yet")), jobs.Snooze(time.Second),
+			jobs.Cancel(nil)}
+		stop := m.serve(t, jobs.Config{}, jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+			err := returns[0]
+			returns = returns[1:]
+			return err
+		}))
+		pass(time.Minute)
+		runs := scrape(t, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))["messaging_process_duration_seconds"]
+		stop()
+		if all, bad := total(runs, nil), total(runs, map[string]string{"error_type": "_OTHER"}); all != 4 || bad != 1 {
+			t.Errorf("%v of %v runs are errors, want 1 of 4", bad, all)
+		}
+	})
 }
 
 // total adds up the values, or the observations, of the series with these labels.

@@ -98,8 +98,8 @@ var metricTable = []Metric{
 	{"jobs_wait_seconds", "jobs.wait", "s", Histogram, ofJob, false,
 		"Time from the acceptance of a job without a delay to the start of its first run, by the store's clock."},
 	{"jobs_lateness_seconds", "jobs.lateness", "s", Histogram, ofJob, false,
-		"Time from the due time of a job with a delay or a time to the start of its first run, by the store's clock. Needs " +
-			"Metrics.Enqueue in the producer. Without it the time counts from the job's acceptance, in jobs_wait_seconds."},
+		"Time from the due time of a job with a delay or a time to the start of its first run, by the store's clock. Of a time the " +
+			"client computes the delay, by its host's clock."},
 	{"jobs_retry_wait_seconds", "jobs.retry.wait", "s", Histogram, ofJob, false,
 		"Time from a failure to the start of the run that repeats it, by the store's clock: the backoff, and what came on top of " +
 			"it. Snoozes, also the handler's own, and releases in between count as waiting, a crash or a redrive ends it. " +

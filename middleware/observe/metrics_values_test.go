@@ -152,7 +152,8 @@ func TestMetricsValues_TimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 		m.enqueue(t, "now")
 		m.enqueue(t, "delayed", jobs.WithDelay(10*time.Second))
 		m.enqueue(t, "timed", jobs.WithRunAt(time.Now().Add(20*time.Second)))
-		m.enqueue(t, "copied", jobs.WithHeader(dueHeader, "+1000000"))
+		m.enqueue(t, "replaced", jobs.WithUniqueKey("k"), jobs.WithDelay(10*time.Second))
+		m.enqueue(t, "replaced", jobs.WithUniqueKey("k"), jobs.WithUniqueReplace())
 		m.enqueue(t, "past", jobs.WithRunAt(time.Now().Add(-time.Hour)))
 		time.Sleep(time.Minute)
 		stop := m.serve(t, jobs.Config{}, jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
@@ -168,10 +169,10 @@ func TestMetricsValues_TimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 		for series, want := range map[string]float64{
 			"jobs_wait_seconds{priority=normal,queue=default,type=now} sum":               60,
 			"jobs_wait_seconds{priority=normal,queue=default,type=now}":                   1, // not for the second run
-			"jobs_wait_seconds{priority=normal,queue=default,type=copied} sum":            60,
+			"jobs_lateness_seconds{priority=normal,queue=default,type=replaced} sum":      50,
+			"jobs_wait_seconds{priority=normal,queue=default,type=past} sum":              60, // as if it had no time
 			"jobs_lateness_seconds{priority=normal,queue=default,type=delayed} sum":       50,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=timed} sum":         40,
-			"jobs_lateness_seconds{priority=normal,queue=default,type=past} sum":          60, // nobody can be in time for the past
 			"jobs_retry_wait_seconds{priority=normal,queue=default,type=now} sum":         60,
 			"jobs_retry_wait_seconds{priority=normal,queue=default,type=now}":             1,
 			"jobs_processing_latency_seconds{priority=normal,queue=default,type=now} sum": 6,
@@ -241,19 +242,6 @@ func TestMetricsValues_WaitsGoByTheStoresClock(t *testing.T) {
 			t.Errorf("the offset of the store's clock is %v s, want 3600", o)
 		}
 	})
-}
-
-func TestMetricsValues_AHeaderOfNonsenseDoesNoHarmToMetrics(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]time.Duration{
-		"": -1, "+": -1, "x": -1, "-5": -1, "+-5": -1, "99999999999999999999": -1, "9223372036854775807": -1,
-		"+0": 0, "+1500000": 1500 * time.Millisecond, "+4102444800000000": broker.MaxDelay, "1": 0,
-	} {
-		delay, ok := parseDue(text, time.Now())
-		if ok != (want >= 0) || ok && delay != want {
-			t.Errorf("%q = %v, %v; want %v", text, delay, ok, want)
-		}
-	}
 }
 
 func TestMetricsValues_TheLeaseMarginFallsUntilTheNextRenewal(t *testing.T) {

@@ -29,7 +29,9 @@ type StandardConfig struct {
 // Retry, Timeout and Recovery in a sensible order, with their parts for clients
 // and for servers' hooks. One Standard may serve any number of clients and
 // servers of its broker. Mount other middleware, such as limits for one type of
-// task, on a mux or a pattern, which run inside of it.
+// task, on a mux or a pattern, which run inside of it. A middleware.Breaker there gets
+// errors before Retry has classified them: mount another Retry inside of it, which
+// overrides the outer one.
 type Standard struct {
 	metrics *Metrics
 	tracing *Tracing

@@ -124,8 +124,7 @@ func (t *Tracing) process(ctx context.Context, j *broker.Job) (context.Context, 
 	return ctx, span
 }
 
-// ended ends the span of a run and records its outcome. A snooze or a cancel is
-// not a failure.
+// ended ends the span of a run and records its outcome.
 func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -147,8 +146,7 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 		attributes = append(attributes, attrCode.String(clean(ending.Code)))
 	}
 	span.SetAttributes(attributes...)
-	switch ending.Outcome {
-	case jobs.EndedRetried, jobs.EndedDead, jobs.EndedExpired, jobs.EndedReleased:
+	if isFailure(ending.Outcome) {
 		failed(span, ending.Class, err)
 	}
 }

@@ -24,8 +24,15 @@ type outgoing struct{ o *jobs.Outgoing }
 func (c outgoing) Get(key string) string { return incoming(c.o.Body.Headers).Get(key) }
 func (c outgoing) Keys() []string        { return incoming(c.o.Body.Headers).Keys() }
 func (c outgoing) Set(key, value string) {
-	if _, own := c.o.Body.Headers[key]; !own && len(key)+len(value) <= maxContextBytes {
-		addHeader(c.o, key, value)
+	headers, size := c.o.Body.Headers, len(key)+len(value)
+	if _, own := headers[key]; own || len(headers) >= broker.MaxHeaders || size > maxContextBytes {
+		return
+	}
+	for k, v := range headers {
+		size += len(k) + len(v)
+	}
+	if size <= broker.MaxHeaderBytes { // a job must never be refused because it is observed
+		c.o.SetHeader(key, value)
 	}
 }
 
@@ -138,22 +145,4 @@ func parseTraceparent(text string) trace.SpanContext {
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags),
 		Remote: true})
-}
-
-// addHeader adds a header for telemetry, unless the job would then exceed the
-// limits for headers: a job must never be refused because it is observed.
-func addHeader(o *jobs.Outgoing, key, value string) {
-	headers := o.Body.Headers
-	if _, there := headers[key]; !there && len(headers) >= broker.MaxHeaders {
-		return
-	}
-	size := len(key) + len(value)
-	for k, v := range headers {
-		if k != key {
-			size += len(k) + len(v)
-		}
-	}
-	if size <= broker.MaxHeaderBytes {
-		o.SetHeader(key, value)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
 // JobFinder finds jobs for CollectBlobs. Every broker.Broker is one.
@@ -67,7 +68,7 @@ func CollectBlobs(ctx context.Context, blobs Blobs, grace time.Duration, brokers
 		err := broker.Invalid("brokers", "is empty; give every broker that has jobs of these blobs")
 		return CollectedBlobs{}, fmt.Errorf("middleware: %w", err)
 	}
-	c := &collector{blobs: blobs, brokers: brokers, known: make(map[string]bool), keys: make(map[string]owners), lost: make(owners)}
+	c := &collector{blobs: blobs, brokers: brokers, keys: make(map[string]owners), lost: make(owners)}
 	err := c.collect(ctx, cmp.Or(grace, DefaultBlobGrace))
 	if err != nil {
 		err = fmt.Errorf("middleware: collecting blobs: %w", err)
@@ -81,7 +82,7 @@ type owners map[string][]string
 type collector struct {
 	blobs   Blobs
 	brokers []JobFinder
-	known   map[string]bool   // whether a broker knows a queue
+	known   map[string]bool   // queues that a broker knows; nil before look
 	keys    map[string]owners // old blobs that are yet to be checked, by queue
 	lost    owners            // old blobs whose jobs are not in their queues
 	done    CollectedBlobs
@@ -125,11 +126,10 @@ func (c *collector) add(ctx context.Context, key string) error {
 func (c *collector) check(ctx context.Context, queue string) error {
 	keys := c.keys[queue]
 	delete(c.keys, queue)
-	known, err := c.knows(ctx, queue)
-	if err != nil {
+	if err := c.look(ctx); err != nil {
 		return err
 	}
-	if !known {
+	if !c.known[queue] {
 		for _, of := range keys {
 			c.done.Strange += len(of)
 		}
@@ -230,26 +230,30 @@ func find(ctx context.Context, jobs JobFinder, q broker.Query) (broker.Page, err
 	return jobs.Find(ctx, q)
 }
 
-// describe describes queues, by default all.
-func describe(ctx context.Context, jobs JobFinder, queues ...string) (broker.QueuesReply, error) {
+// describe describes all queues.
+func describe(ctx context.Context, jobs JobFinder) (broker.QueuesReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	return jobs.Queues(ctx, broker.QueuesRequest{Names: queues})
+	return jobs.Queues(ctx, broker.QueuesRequest{})
 }
 
-// knows reports whether a broker knows a queue.
-func (c *collector) knows(ctx context.Context, queue string) (bool, error) {
-	if known, asked := c.known[queue]; asked {
-		return known, nil
+// look sets which queues the brokers know. A key names the queue of its job without labels
+// (jobs.WithLabels), which may never have had a job itself.
+func (c *collector) look(ctx context.Context) error {
+	if c.known != nil {
+		return nil
 	}
-	known := false
+	known := make(map[string]bool)
 	for _, jobs := range c.brokers {
-		reply, err := describe(ctx, jobs, queue)
+		reply, err := describe(ctx, jobs)
 		if err != nil {
-			return false, err
+			return err
 		}
-		known = known || len(reply.Queues) > 0
+		for _, q := range reply.Queues {
+			base, _ := labels.Split(q.Name)
+			known[q.Name], known[base] = true, true
+		}
 	}
-	c.known[queue] = known
-	return known, nil
+	c.known = known
+	return nil
 }

@@ -43,6 +43,21 @@ func TestBlobsCollect_BlobsOfJobsElsewhereStay(t *testing.T) {
 	}
 }
 
+// A job with labels is in a queue of its own, and ClaimCheck knows only the queue without them.
+func TestBlobsCollect_BlobsOfJobsWithLabelsAreCollected(t *testing.T) {
+	t.Parallel()
+	b := withJobs(t)
+	putJob(t, b, "images+gpu", "lives")
+	blobs := &agedBlobs{ages: map[string]time.Duration{blobKey("images", "lives", "x"): time.Hour, blobKey("images", "gone", "x"): time.Hour}}
+	got, err := CollectBlobs(t.Context(), blobs, time.Hour, b)
+	if want := (CollectedBlobs{Old: 2, Deleted: 1}); err != nil || got != want {
+		t.Errorf("collected %+v, error %v; want %+v", got, err, want)
+	}
+	if left, want := blobs.left(), []string{"images/lives/x"}; !slices.Equal(left, want) {
+		t.Errorf("what is left is %q, want %q", left, want)
+	}
+}
+
 // movingFinder moves a job to another queue before it answers about the queue that has it.
 type movingFinder struct {
 	broker.Broker

@@ -15,6 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/internal/field"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ClaimCheckConfig configures ClaimCheck. Blobs is required.
@@ -50,7 +51,7 @@ const (
 //
 // Use it as the last codec.
 func ClaimCheck(cfg ClaimCheckConfig) Codec {
-	if cfg.Blobs == nil {
+	if guard.IsNil(cfg.Blobs) {
 		field.Refuse("ClaimCheckConfig.Blobs", "is nil; OpenFileBlobs makes one of a directory")
 	}
 	sizeOr("ClaimCheckConfig.MinSize", &cfg.MinSize, defaultClaimMinSize)

@@ -209,6 +209,7 @@ func TestPayloads_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 		"CompressConfig.MaxSize":   func() { Compress(CompressConfig{MaxSize: 1<<30 + 1}) },
 		"EncryptConfig.Keys":       func() { Encrypt(EncryptConfig{Keys: new(Keyring)}) },
 		"ClaimCheckConfig.Blobs":   func() { ClaimCheck(ClaimCheckConfig{}) },
+		"ClaimCheckConfig.Blobs: ": func() { ClaimCheck(ClaimCheckConfig{Blobs: (*FileBlobs)(nil)}) },
 		"ClaimCheckConfig.MinSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: -1}) },
 		"ClaimCheckConfig.MaxSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MaxSize: -1}) },
 		"EncodePayloads":           func() { EncodePayloads(Compress(CompressConfig{}), nil) },

@@ -140,3 +140,47 @@ func TestScope_ManyAddsOfOneHandlerReadLittle(t *testing.T) {
 		}
 	})
 }
+
+// A producer sets the header of workflows by hand. This wakes no sweep before its time, and no call about other
+// workflows fails for an ID that no job can have.
+func TestNudge_OfAHeaderThatIsNoWorkflow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var spoiled error
+		w.serve(broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			if op, ok := c.Request.(*broker.Operation); ok && op.Kind == broker.OpReschedule && err != nil {
+				spoiled = err
+			}
+			return err
+		}), jobs.Config{})
+		w.run(brief(node("a")), StateCompleted)
+		prefix := strings.TrimSuffix(w.info("w").Nodes[0].JobID, "/a")
+		for _, header := range []string{prefix + "/:sweep", "a\x00b", strings.Repeat("x", 1000)} {
+			_, err := w.client.Enqueue(w.Context(), task(jobs.WithHeader(HeaderWorkflow, header), jobs.WithHeader(HeaderNode, "a")))
+			w.errors(nil, err)
+		}
+		pass(time.Minute)
+		w.errors(nil, spoiled)
+		w.info("w") // it is still there
+	})
+}
+
+// A failed workflow is deleted while somebody has redriven its dead node. The record of that node goes, too.
+func TestDelete_WhileANodeRunsAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.fails("bad")
+		w.run(brief(node("bad")), StateFailed)
+		w.on("bad", func(context.Context, *jobs.Job) error {
+			time.Sleep(time.Minute)
+			return nil
+		})
+		page, err := w.store.Find(w.Context(), broker.Query{Queue: "default", State: broker.StateDead})
+		w.errors(nil, err)
+		w.errors(nil, store{w.store}.operate(w.Context(), broker.Operation{Kind: broker.OpRedrive}, refsOf(page.Jobs), nil))
+		pass(time.Second)
+		w.errors(nil, Delete(w.Context(), w.client, "w"))
+		pass(2 * time.Hour)
+		w.nothing("after the node has completed,")
+	})
+}

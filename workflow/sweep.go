@@ -198,7 +198,7 @@ func (s store) load(ctx context.Context, id string) (*stored, error) {
 }
 
 // empty removes the letters and the jobs of a workflow. If all is set, it removes every job that is not
-// active, otherwise only those that were completed or cancelled, or are parked for ever; the others are removed some
+// active, otherwise only those that were completed or cancelled, or are parked for ever. The others are removed some
 // time after they have ended.
 func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	g := w.graph
@@ -236,11 +236,23 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 		}
 		refs = over
 	}
-	if err := s.remove(ctx, refs); err != nil {
+	var busy []broker.Ref
+	for i := range refs {
+		refs[i].Epoch = broker.AnyEpoch
+	}
+	err := s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, refs, func(i int, r broker.OperationResult) {
+		if r.State == broker.StateActive {
+			busy = append(busy, refs[i])
+		}
+	})
+	if err == nil {
+		err = s.planRest(ctx, w, busy)
+	}
+	if err != nil {
 		return err
 	}
 	var sent []broker.Ref
-	err := s.each(ctx, broker.Query{Key: letterKey(w.job.ID), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
+	err = s.each(ctx, broker.Query{Key: letterKey(w.job.ID), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
 		for i := range page {
 			sent = append(sent, page[i].Ref())
 		}

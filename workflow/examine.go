@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -19,9 +20,9 @@ import (
 // Examine finds workflows that have stopped, and jobs of workflows that are gone: if
 // somebody deletes a workflow's own job instead of calling Delete, nothing starts or
 // removes its nodes. `jobsctl doctor` shows its findings beside those of the store. With
-// fix, Examine repairs what it can; it reports every finding either way. It reads the
-// records of all jobs that completed or were cancelled, page by page. An error comes with
-// a zero finding and ends the examination.
+// fix, Examine repairs what it can; it reports every finding either way. It reads, page by
+// page, the records of jobs that completed or were cancelled more than a day ago. An error
+// comes with a zero finding and ends the examination.
 func Examine(ctx context.Context, client *jobs.Client, fix bool) iter.Seq2[broker.Finding, error] {
 	return func(yield func(broker.Finding, error) bool) {
 		s, err := open(ctx, client)
@@ -37,6 +38,9 @@ func Examine(ctx context.Context, client *jobs.Client, fix bool) iter.Seq2[broke
 		}
 	}
 }
+
+// recordAge is how old a record is before the examination looks at it: most stores keep few that are older.
+const recordAge = 24 * time.Hour
 
 type examination struct {
 	store
@@ -75,7 +79,9 @@ func (e *examination) run(ctx context.Context) error {
 	for _, queue := range names {
 		queries := []broker.Query{{State: broker.StateScheduled, After: parked.Until}}
 		if queue != Queue {
-			queries = append(queries, broker.Query{State: broker.StateCompleted}, broker.Query{State: broker.StateCancelled})
+			for _, state := range []broker.State{broker.StateCompleted, broker.StateCancelled} {
+				queries = append(queries, broker.Query{State: state, Before: all.Now.Add(-recordAge)})
+			}
 		}
 		for _, q := range queries {
 			q.Queue, q.NoPayload, q.Limit = queue, true, maxLook

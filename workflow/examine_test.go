@@ -70,6 +70,10 @@ func TestExamine_FindsWhatADeletedWorkflowLeft(t *testing.T) {
 					w.start(waiting())
 					pass(time.Minute)
 				}
+				if found := w.examined(false); len(found) != 3 {
+					t.Errorf("at first these are found: %q, want the three that wait", found)
+				}
+				pass(25 * time.Hour)
 				want := []string{"workflow-node-left :undo:first", "workflow-node-left last", "workflow-node-left nested",
 					"workflow-record-left first"}
 				if found := w.examined(false); !slices.Equal(found, want) {

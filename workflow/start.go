@@ -32,8 +32,10 @@ const (
 // of it is stored.
 //
 // With a client of a transaction (Client.In), all of it belongs to the transaction: the
-// workflow starts if and when that commits. If Start returns an error other than ErrDuplicate, roll back: what it
-// has stored would never run, and would be removed after about a minute.
+// workflow starts if and when that commits. If Start returns an error other than
+// ErrDuplicate, roll back: what it has stored would never run, and would be removed after
+// about a minute. ErrDuplicate can then also mean a workflow that was given up, until its
+// retention is over.
 //
 // Start checks the workflow before it stores anything. It refuses a cycle, a
 // duplicate or unknown name, and a task outside the limits; the error names the

@@ -106,6 +106,16 @@ func (c *Client) Broker() broker.Broker {
 	return c.broker
 }
 
+// Producer returns what the client enqueues into: its broker, or the transaction of In.
+// It is for packages that also enqueue jobs of their own; calls of it have none of the
+// client's defaults and middleware.
+func (c *Client) Producer() broker.Producer {
+	if c == nil {
+		return nil
+	}
+	return c.to
+}
+
 // Enqueue makes a job of task and returns when the store has accepted it. From
 // then on the job is handled at least once. The error says what happened:
 //

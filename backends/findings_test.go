@@ -13,13 +13,14 @@ import (
 	"github.com/seed81422ce9/jobs/backends/redisbroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/schedule"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 // everyKind is every kind of finding, those of all backends too.
 func everyKind(t *testing.T) broker.FindingKinds {
 	t.Helper()
 	all := broker.KnownFindings()
-	for _, k := range slices.Concat(redisbroker.FindingKinds(), pgbroker.FindingKinds(), schedule.FindingKinds()) {
+	for _, k := range slices.Concat(redisbroker.FindingKinds(), pgbroker.FindingKinds(), schedule.FindingKinds(), workflow.FindingKinds()) {
 		if known, ok := all[k.Code]; ok && known != k {
 			t.Errorf("%s means two things: %+v and %+v", k.Code, known, k)
 		}
@@ -44,7 +45,7 @@ func TestFindings_SayWhatToDo(t *testing.T) {
 // nobody reports is not described.
 func TestFindings_StandWhereTheyAreReported(t *testing.T) {
 	t.Parallel()
-	dirs := []string{"membroker", "redisbroker", "pgbroker", "../inspect", "../schedule"}
+	dirs := []string{"membroker", "redisbroker", "pgbroker", "../inspect", "../schedule", "../workflow"}
 	texts := make(map[string]string, len(dirs))
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

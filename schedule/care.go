@@ -100,12 +100,18 @@ func (x *runner) countMissing(ctx context.Context, definitions []Definition) (mi
 		for _, d := range some {
 			q.IDs = append(q.IDs, d.ID)
 		}
-		page, err := x.broker.Find(ctx, q)
+		there := make(map[string]bool, len(some))
+		err := reserved.Each(ctx, x.broker, q, func(page []broker.Job) error { // a page ends early if its jobs are large
+			for i := range page {
+				there[page[i].ID] = true
+			}
+			return nil
+		})
 		if err != nil {
 			return 0, err
 		}
 		for _, id := range q.IDs {
-			if !slices.ContainsFunc(page.Jobs, func(j broker.Job) bool { return j.ID == id }) {
+			if !there[id] {
 				missing++
 				x.log.Error("jobs: a schedule that this program defines is not in the store; it comes back when a server starts",
 					"schedule", id)

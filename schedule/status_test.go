@@ -1,10 +1,13 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -220,6 +223,40 @@ func TestExtension_LooksAfterSchedulesWhileItRuns(t *testing.T) {
 		pass(time.Minute)
 		if n := w.served.Missing(); n != 0 || w.info("deleted").Status != StatusWaiting {
 			t.Errorf("after a start %d are missing, and the one that was is %s", n, w.info("deleted").Status)
+		}
+	})
+}
+
+// A store ends a page early if its jobs are large. What is on the next page is not missing.
+func TestExtension_ReadsEveryPageBeforeAScheduleIsMissing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var definitions []Definition
+		for i := range 5 {
+			id := fmt.Sprint("s", i)
+			definitions = append(definitions, Definition{ID: id})
+			if i != 3 {
+				w.put(id, Every(time.Hour))
+			}
+		}
+		short := broker.Wrap(w.store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			q, ok := c.Request.(*broker.Query)
+			if !ok || len(q.IDs) < 2 {
+				return next(ctx)
+			}
+			from, _ := strconv.Atoi(q.Cursor)
+			whole := *q
+			whole.Cursor = ""
+			page, err := w.store.Find(ctx, whole)
+			to := min(from+2, len(page.Jobs))
+			if page.Jobs = page.Jobs[from:to]; to < 4 {
+				page.Cursor = strconv.Itoa(to)
+			}
+			*c.Reply.(*broker.Page) = page
+			return err
+		})
+		x := &runner{Schedules: New(short, "test"), log: slog.New(slog.DiscardHandler)}
+		if n, err := x.countMissing(w.Context(), definitions); n != 1 || err != nil {
+			t.Errorf("%d of five schedules are missing (%v), want the one that was never put", n, err)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func TestLetters_LeaveOutTheAdditionsThatARunHasMerged(t *testing.T) {
 		for i := range 3 {
 			add := graph{Version: graphVersion, Birth: "birth", By: "n0", Nodes: []vertex{{Name: fmt.Sprint("n", i+1)}}}
 			id := addID("wf", "birth", fmt.Sprint(i))
-			if err := s.letter(w.Context(), "wf", id, typeAdd, reserved.Encode(add)); err != nil {
+			if err := letter(w.Context(), s, "wf", id, typeAdd, reserved.Encode(add)); err != nil {
 				t.Fatal(err)
 			}
 			taken[id] = i < 2
@@ -118,7 +118,7 @@ func TestScope_AddsNothingToAWorkflowThatHasEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
 		w.run(New("wf").Add(node("a")), StateCompleted)
-		late := &Scope{store: store{w.store}, client: w.client, id: "wf", node: "a"}
+		late := &Scope{store: store{w.store}, client: w.client, id: "wf", node: "a", jobID: w.info("wf").Nodes[0].JobID}
 		if err := late.Add(w.Context(), node("b", "a")); !errors.Is(err, broker.ErrWrongState) {
 			t.Errorf("a run that lost its lease adds a node: %v, want ErrWrongState", err)
 		}

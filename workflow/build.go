@@ -2,8 +2,10 @@ package workflow
 
 import (
 	"crypto/rand"
+	"encoding/base32"
 	"errors"
 	"fmt"
+	"hash"
 	"maps"
 	"strings"
 	"time"
@@ -51,6 +53,7 @@ type builder struct {
 	client *jobs.Client
 	limits broker.Limits
 	depth  int
+	sum    hash.Hash // of the jobs; nil for an addition
 }
 
 // plan checks a workflow and returns its plan.
@@ -85,7 +88,7 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	if err := p.graph.link(); err != nil {
 		return nil, err
 	}
-	p.give("")
+	p.give(b.birth())
 	if size := len(reserved.Encode(p.graph)); size > b.limits.PayloadLimit() {
 		return nil, &broker.Error{Field: "nodes", Err: broker.ErrTooLarge, Hint: fmt.Sprintf(
 			"%d nodes with %d edges make a graph of %d bytes, the limit is %d; %s, use shorter names, or nest workflows",
@@ -94,13 +97,25 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	return p, nil
 }
 
-// give sets the birth of a workflow and of the workflows nested in it. It also sets the prefixes and IDs
-// that depend on the birth. An empty birth means a random one.
-func (p *plan) give(birth string) {
-	if p.graph.Birth = birth; birth == "" {
-		birth = strings.ToLower(rand.Text()[:7])
-		p.graph.Birth = birth
+// birth returns a new birth: random, and then a digest of the jobs, by which Start tells its own workflow, which it may
+// continue, from another one with the same graph.
+func (b builder) birth() string {
+	text := rand.Text()[:birthRandom]
+	if b.sum != nil {
+		text += base32.StdEncoding.EncodeToString(b.sum.Sum(nil)[:5])
 	}
+	return strings.ToLower(text)
+}
+
+const birthRandom = 7 // bytes
+
+// digest returns the digest of the jobs in a birth.
+func (g *graph) digest() string { return g.Birth[min(birthRandom, len(g.Birth)):] }
+
+// give sets the birth of a workflow and of the workflows nested in it. It also sets the prefixes and IDs
+// that depend on the birth.
+func (p *plan) give(birth string) {
+	p.graph.Birth = birth
 	if p.graph.Prefix = p.id; p.graph.Parent == "" {
 		p.graph.Prefix = p.id + "." + birth
 	}
@@ -327,6 +342,11 @@ func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err erro
 			return 0, &broker.Error{Field: e.Field, Hint: e.Hint, Err: e.Err}
 		}
 		return 0, err
+	}
+	if b.sum != nil {
+		body := broker.AppendBody(nil, &draft.Body)
+		fmt.Fprintf(b.sum, "%q %q %d\n", name, draft.Queue, len(body))
+		b.sum.Write(body)
 	}
 	t = t.With(jobs.WithQueue(draft.Queue))
 	if draft.Body.Source == "" {

@@ -43,6 +43,9 @@ func (s store) tryRetry(ctx context.Context, id string, nodes []string) error {
 	h.fit(len(w.graph.Nodes))
 	if h.Phase == phaseEnded { // otherwise an earlier Retry stopped after this step
 		err := h.again(w.graph, nodes)
+		if err == nil { // a request to cancel that came when the workflow had already failed does not concern this run
+			err = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: cancelID(id, h.Birth)}})
+		}
 		if err == nil {
 			err = s.save(ctx, h, broker.MaxDelay)
 		}
@@ -97,7 +100,7 @@ func (h *held) again(g *graph, nodes []string) error {
 			return &broker.Error{Field: "node", Err: broker.ErrNotFound, Hint: fmt.Sprintf("there is no node %q", name)}
 		}
 		if !slices.Contains(chosen, i) {
-			return refuse("the node %q is %s; only nodes that did not complete run again", name, nodeStates[h.Ends[i]])
+			return refuse("the node %q is %s; only nodes that did not complete run again", name, stateOfNode(h.Ends[i]))
 		}
 	}
 	redo := make(map[int]bool)

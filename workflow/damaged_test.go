@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// put stores a job as a workflow, with any graph and any state.
-func put(t *testing.T, w *world, id, graph, state string) {
+// plantRecord stores a job as a workflow, with any graph and any state.
+func plantRecord(t *testing.T, w *world, id, graph, state string) {
 	t.Helper()
 	body := broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Key: keyWorkflow, Priority: broker.PriorityNormal,
 		Payload: []byte(graph)}
@@ -38,7 +38,7 @@ func TestGet_AGraphThatNobodyWroteIsMalformed(t *testing.T) {
 			"after-itself":   `{"v":1,"nodes":[{"n":"a","a":[0]}]}`,
 			"after-a-circle": `{"v":1,"nodes":[{"n":"a","a":[1]},{"n":"b","e":[0]},{"n":"c","a":[0]}]}`,
 		} {
-			put(w.T, w, id, graph, "")
+			plantRecord(w.T, w, id, graph, "")
 			if _, err := Get(w.Context(), w.client, id); !errors.Is(err, broker.ErrMalformed) && !errors.Is(err, broker.ErrInvalid) {
 				w.Errorf("%s: Get answers %v, want ErrMalformed, or ErrInvalid for a cycle", id, err)
 			}
@@ -49,9 +49,9 @@ func TestGet_AGraphThatNobodyWroteIsMalformed(t *testing.T) {
 func TestList_AStateThatCannotBeReadHidesNoOtherWorkflow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const graph = `{"v":1,"birth":"b","nodes":[]}`
-		put(w.T, w, "broken", graph, `{"v":1,`)
-		put(w.T, w, "newer", graph, `{"v":99,"birth":"b","phase":"running","cause":"later"}`)
-		put(w.T, w, "sound", graph, `{"v":1,"birth":"b","phase":"running"}`)
+		plantRecord(w.T, w, "broken", graph, `{"v":1,`)
+		plantRecord(w.T, w, "newer", graph, `{"v":99,"birth":"b","phase":"running","cause":"later"}`)
+		plantRecord(w.T, w, "sound", graph, `{"v":1,"birth":"b","phase":"running"}`)
 		page, err := List(w.Context(), w.client, ListOptions{})
 		if err != nil || len(page.Workflows) != 3 {
 			w.Fatalf("List answers %+v, %v; want three workflows", page.Workflows, err)

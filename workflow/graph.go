@@ -60,13 +60,20 @@ type vertex struct {
 	At     time.Time         `json:"at,omitzero"`
 }
 
-const graphVersion = 1
+const (
+	graphVersion = 1
+	graphInTx    = 2 // of a workflow that was started in a transaction, which programs before that would give up
+)
 
 // decode reads a graph.
 func decode(payload []byte) (*graph, error) {
 	g := new(graph)
-	if err := reserved.Decode(payload, "graph", graphVersion, g); err != nil {
+	if err := reserved.Decode(payload, "graph", graphInTx, g); err != nil {
 		return nil, err
+	}
+	refs := len(g.Refs)
+	if g.By == "" { // only an addition has them
+		refs = 0
 	}
 	for i := range g.Nodes {
 		v := &g.Nodes[i]
@@ -75,7 +82,7 @@ func decode(payload []byte) (*graph, error) {
 		}
 		for _, edges := range [][]int{v.After, v.Any, v.Before} {
 			for _, j := range edges {
-				if j >= len(g.Nodes) || j < -len(g.Refs) {
+				if j >= len(g.Nodes) || j < -refs {
 					return nil, nowhere(v)
 				}
 			}

@@ -91,7 +91,7 @@ func (w *stored) summary() Info {
 		info.Cause = w.job.Errors.Last().Message
 	}
 	for _, e := range w.state.Ends {
-		info.Counts[nodeStates[e]]++
+		info.Counts[stateOfNode(e)]++
 	}
 	return info
 }
@@ -100,6 +100,14 @@ func (w *stored) summary() Info {
 var nodeStates = map[byte]State{
 	endWaiting: StateWaiting, endLetGo: StateStarted, endAgain: StateStarted, endCompleted: StateCompleted,
 	endDead: StateDead, endCancelled: StateCancelled, endGone: StateGone, endExpired: StateExpired, endSkipped: StateSkipped,
+}
+
+// stateOfNode returns the state of a node. A byte that this program does not know is of a newer one.
+func stateOfNode(e byte) State {
+	if s, ok := nodeStates[e]; ok {
+		return s
+	}
+	return StateUnknown
 }
 
 // nodes describes the nodes of a workflow.
@@ -122,7 +130,7 @@ func (s store) nodes(ctx context.Context, w *stored) ([]NodeInfo, error) {
 	infos := make([]NodeInfo, 0, len(g.Nodes))
 	for _, i := range g.topo {
 		v := &g.Nodes[i]
-		info := NodeInfo{Name: v.Name, State: nodeStates[w.state.Ends[i]], OnDead: v.OnDead, Signal: v.Signal}
+		info := NodeInfo{Name: v.Name, State: stateOfNode(w.state.Ends[i]), OnDead: v.OnDead, Signal: v.Signal}
 		if info.OnDead == "" {
 			info.OnDead = Fail
 		}
@@ -212,10 +220,12 @@ func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error)
 // brief describes a workflow without its graph. If its state cannot be read, the Cause says so: the others
 // are listed all the same.
 func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
-	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
+	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}}
+	w.state.Phase = w.graph.first()
 	_, err := s.states().Peek(ctx, job.ID, &w.state)
+	info := w.summary()
 	if errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrNewerForm) {
-		w.state.Cause, err = err.Error(), nil
+		info.Cause, err = err.Error(), nil
 	}
-	return w.summary(), err
+	return info, err
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
-// Letters are what is sent to a workflow: signals, requests to cancel it, and
-// nodes that a handler adds. Each is a job in the reserved queue with the
+// Letters are what is sent to a workflow: signals, requests to cancel it, nodes that
+// a handler adds, and the start of one that was stored in a transaction. Each is a job in the reserved queue with the
 // workflow's key. A workflow reads all its letters each time it runs, so a letter
 // can be sent before its workflow starts.
 const (
 	typeSignal = "signal"
 	typeCancel = "cancel"
 	typeAdd    = "add"
+	typeBegin  = "begin" // the last job of a start in a transaction: all of the workflow is stored
 
 	// letterSpan is how long letters to a workflow that never starts are kept.
 	letterSpan = 30 * 24 * time.Hour
@@ -31,17 +32,19 @@ const (
 func letterKey(id string) string          { return "to:" + id }
 func signalID(id, name string) string     { return id + "/:signal:" + name }
 func cancelID(id, birth string) string    { return id + "/:cancel:" + birth }
+func beginID(id, birth string) string     { return id + "/:begin:" + birth }
 func addID(id, birth, hash string) string { return id + "/:add:" + birth + ":" + hash }
 
 // letter stores a letter. The error is ErrDuplicate if it is stored already.
-func (s store) letter(ctx context.Context, workflow, id, typ string, payload []byte) error {
-	return s.put(ctx, broker.NewJob{ID: id, Delay: letterSpan,
+func letter(ctx context.Context, to broker.Producer, workflow, id, typ string, payload []byte) error {
+	return put(ctx, to, broker.NewJob{ID: id, Delay: letterSpan,
 		Body: broker.Body{Type: typ, Payload: payload, Key: letterKey(workflow), Source: Queue + "/" + workflow}})
 }
 
 // letters are what was sent to a workflow.
 type letters struct {
 	signals map[string]bool
+	begun   bool
 	cancel  *cancelLetter
 	adds    []addition
 }
@@ -68,6 +71,8 @@ func (s store) letters(ctx context.Context, id, birth string, taken map[string]b
 			switch {
 			case page[i].Type == typeSignal:
 				l.signals[strings.TrimPrefix(page[i].ID, prefix)] = true
+			case page[i].Type == typeBegin:
+				l.begun = l.begun || page[i].ID == beginID(id, birth)
 			case !taken[page[i].ID]:
 				others = append(others, page[i].Ref())
 			}
@@ -179,6 +184,9 @@ func Signal(ctx context.Context, client *jobs.Client, workflow, name string, pay
 	return with(ctx, client, "signal workflow", workflow, func(s store) error { return s.signal(ctx, workflow, name, payload) })
 }
 
+var errRemoved error = &broker.Error{Err: broker.ErrWrongState,
+	Hint: "the workflow has ended and was removed; if it is for the next one with this ID, send the signal when that has started"}
+
 var errOver = &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow has ended"}
 
 // hasEnded reports whether a workflow has ended and cannot be retried, given the state of its job.
@@ -196,10 +204,16 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 		return err
 	case hasEnded(state):
 		return errOver
+	case state == broker.StateNone:
+		if over, err := s.removed(ctx, workflow); over || err != nil {
+			return cmp.Or(err, errRemoved)
+		}
+	}
+	switch {
 	case len(payload) > broker.MaxResult:
 		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}
 	}
-	if err := s.letter(ctx, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
+	if err := letter(ctx, s, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
 		if errors.Is(err, broker.ErrDuplicate) {
 			_ = s.nudge(ctx, workflow) // this may be a repetition whose first nudge was lost
 			return &broker.Error{Field: "signal", Err: broker.ErrDuplicate, Hint: "a signal of this name was sent, and its payload stays"}
@@ -231,7 +245,7 @@ func (s store) cancel(ctx context.Context, id, by string) error {
 	}
 	text, err := json.Marshal(cancelLetter{By: by, Birth: g.Birth})
 	if err == nil {
-		err = s.letter(ctx, id, cancelID(id, g.Birth), typeCancel, text)
+		err = letter(ctx, s, id, cancelID(id, g.Birth), typeCancel, text)
 	}
 	if err != nil && !errors.Is(err, broker.ErrDuplicate) {
 		return err

@@ -312,9 +312,11 @@ func TestWorkflow_Callbacks(t *testing.T) {
 
 func TestGraph_RefusesNewerForms(t *testing.T) {
 	for text, want := range map[string]error{
-		`{"v":2}`: broker.ErrNewerForm, `{"v":1,"more":1}`: broker.ErrMalformed, `no`: broker.ErrMalformed,
+		`{"v":3}`: broker.ErrNewerForm, `{"v":1,"more":1}`: broker.ErrMalformed, `no`: broker.ErrMalformed,
 		`{"v":1,"nodes":[{"n":"a","q":1}]}`: broker.ErrMalformed, `{"v":1,"nodes":[{"n":"a","a":[1]}]}`: broker.ErrMalformed,
-		`{"v":1,"nodes":[{"n":"a","a":[-1]}]}`: broker.ErrMalformed, `{"v":1,"nodes":[],"calls":[{"when":":end","q":1}]}`: broker.ErrMalformed,
+		`{"v":1,"refs":["a"],"nodes":[{"n":"a","a":[-1]}]}`:  broker.ErrMalformed, // link would panic
+		`{"v":1,"nodes":[{"n":"a","a":[-1]}]}`:               broker.ErrMalformed,
+		`{"v":1,"nodes":[],"calls":[{"when":":end","q":1}]}`: broker.ErrMalformed,
 	} {
 		if _, err := decode([]byte(text)); !errors.Is(err, want) {
 			t.Errorf("%s gives %v, want %v", text, err, want)

@@ -44,7 +44,10 @@ func (n *nudger) init() { n.due, n.wake = make(map[string]*nudge), make(chan str
 func (n *nudger) settled(e jobs.SettleEvent) {
 	for i := range e.Verdicts { // in the order of the items
 		id := e.Items[i].Job.Headers[HeaderWorkflow]
-		if v := &e.Verdicts[i]; id != "" && (v.State.Final() || v.Err != nil) {
+		if v := &e.Verdicts[i]; id == "" || !v.State.Final() && v.Err == nil {
+			continue
+		}
+		if checkNested(id) == nil { // any producer can set the header: it must wake no sweep or letter, and spoil no call for others
 			n.note(id)
 		}
 	}

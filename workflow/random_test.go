@@ -132,6 +132,8 @@ func TestWorkflow_OfAnyShapeEndsAndLeavesNothing(t *testing.T) {
 				}
 				pass(25 * time.Hour)
 				w.deletesNested()
+				w.deletesDead()
+				pass(25 * time.Hour)
 				if left := append(w.left("default"), w.left(Queue)...); len(left) > 0 {
 					t.Errorf("it was %s, and %v are left", state, left)
 				}
@@ -156,4 +158,23 @@ func (w *world) deletesNested() {
 			return
 		}
 	}
+}
+
+// deletesDead deletes the dead nodes, which stay for a decision.
+func (w *world) deletesDead() {
+	w.Helper()
+	page, err := w.store.Find(w.Context(), broker.Query{Queue: "default", State: broker.StateDead, Limit: 1000})
+	if err == nil {
+		err = store{w.store}.operate(w.Context(), broker.Operation{Kind: broker.OpDelete}, refsOf(page.Jobs), nil)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func refsOf(page []broker.Job) (refs []broker.Ref) {
+	for i := range page {
+		refs = append(refs, page[i].Ref())
+	}
+	return refs
 }

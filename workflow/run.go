@@ -46,7 +46,7 @@ func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
 		return x.workflow(ctx, job)
 	case typeSweep:
 		return x.sweep(ctx, job)
-	case typeSignal, typeCancel, typeAdd:
+	case typeSignal, typeCancel, typeAdd, typeBegin:
 		return x.letterDue(ctx, job)
 	}
 	return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
@@ -104,12 +104,20 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 		return 0, err
 	}
 	r.g = g
-	if r.held, err = x.take(ctx, r.id, g.Birth, phaseStarting); err != nil {
+	if r.held, err = x.take(ctx, r.id, g.Birth, g.first()); err != nil {
 		return 0, err
 	}
 	r.began = time.Now()
 	switch r.Phase {
 	case phaseStarting:
+		if r.mail, err = x.letters(ctx, r.id, g.Birth, nil); err != nil {
+			return 0, err
+		}
+		if r.mail.begun { // it was started in a transaction
+			r.Phase = phaseRunning
+			r.touch()
+			break
+		}
 		grace := startGrace + time.Duration(len(g.Nodes))*startGraceFor
 		if left := r.created.Add(grace).Sub(r.now); left > 0 {
 			return left, nil
@@ -124,7 +132,7 @@ func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err er
 			return 0, err
 		}
 		return 0, x.planSweep(ctx, r.id, g)
-	case phaseParked: // a nested workflow that was nudged before it may start; this run can hide the nudge that starts it
+	case phaseParked: // a nested workflow whose node is not ready was nudged; this run can hide the nudge that starts it
 		return pollIdle, nil
 	}
 	for again := true; again; {

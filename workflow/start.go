@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,12 @@ const (
 // Start stores a workflow and its nodes, and starts it. Nothing runs before all
 // of it is stored.
 //
+// With a client of a transaction (Client.In), all of it belongs to the transaction: the
+// workflow starts if and when that commits. If Start returns an error other than
+// ErrDuplicate, roll back: what it has stored would never run, and would be removed after
+// about a minute. ErrDuplicate can then also mean a workflow that was given up, until its
+// retention is over.
+//
 // Start checks the workflow before it stores anything. It refuses a cycle, a
 // duplicate or unknown name, and a task outside the limits; the error names the
 // node. The error is ErrDuplicate if a workflow with the ID exists. If the store
@@ -39,12 +46,17 @@ const (
 // After any other error the workflow may have started. Call Start again with the
 // same workflow: it continues where it stopped, and returns ErrDuplicate if the
 // workflow had started. Without that call, the stored part is removed after about
-// a minute and never runs.
+// a minute and never runs. Until then, Start refuses a workflow with the same ID and
+// other nodes, tasks or times with ErrWrongState.
 func Start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if w == nil {
 		return broker.Invalid("workflow", "is nil; make one with New")
 	}
-	return about(start(ctx, client, w), "start workflow", w.ID)
+	begin := start
+	if to := client.Producer(); to != nil && client.Broker() == nil {
+		begin = startIn
+	}
+	return about(begin(ctx, client, w), "start workflow", w.ID)
 }
 
 func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
@@ -55,20 +67,16 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if err := checkName("id", w.ID); err != nil {
 		return err
 	}
-	b := builder{client: client, limits: s.Limits()}
-	p, err := b.plan(w, w.ID)
-	if err == nil {
-		err = p.checkIDs()
-	}
+	p, err := planOf(client, w, s.Limits())
 	if err != nil {
 		return err
 	}
 	if err := reserved.Repeat(ctx, errAgain, func() error { return s.create(ctx, p) }); err != nil {
 		return err
 	}
-	err = s.submit(ctx, client, p)
+	err = submit(ctx, s, client, p)
 	if err == nil {
-		err = s.commit(ctx, p, phaseRunning)
+		err = s.commit(ctx, p)
 	}
 	if err != nil && !broker.StoreFailed(err) && ctx.Err() == nil {
 		// The store refused a node: remove what was stored. If that fails, the first
@@ -83,20 +91,35 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	return err
 }
 
+// planOf checks a workflow and returns its plan.
+func planOf(client *jobs.Client, w *Workflow, limits broker.Limits) (*plan, error) {
+	p, err := builder{client: client, limits: limits, sum: sha256.New()}.plan(w, w.ID)
+	if err == nil {
+		err = p.checkIDs()
+	}
+	return p, err
+}
+
 // job returns the job of a workflow, without a time to run.
 func (p *plan) job() broker.NewJob {
-	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: reserved.Encode(p.graph),
+	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: p.graph.Version, Payload: reserved.Encode(p.graph),
 		Key: keyWorkflow, Retention: untilSwept}}
 	return j
 }
 
-var errAgain = errors.New("a workflow that was given up had the ID")
+var (
+	errStarted = &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "a workflow with this ID was started"}
+	errAgain   = errors.New("a workflow that was given up had the ID")
+	// errOther is not ErrDuplicate: the other workflow may never start.
+	errOther = &broker.Error{Field: "id", Err: broker.ErrWrongState,
+		Hint: "another workflow with this ID, of other nodes or tasks, is being started; if its client is gone, it is given up in about a minute"}
+)
 
 // create stores the workflow's own job, or finds that an earlier call stored it.
 func (s store) create(ctx context.Context, p *plan) error {
 	j := p.job()
 	j.Delay = startGrace + time.Duration(len(p.graph.Nodes))*startGraceFor
-	err := s.put(ctx, j)
+	err := put(ctx, s, j)
 	if !errors.Is(err, broker.ErrDuplicate) {
 		return err
 	}
@@ -124,39 +147,73 @@ func (s store) create(ctx context.Context, p *plan) error {
 		}
 		return errAgain
 	case ok && st.Phase != phaseStarting || job.State.Final():
-		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "a workflow with this ID was started"}
+		return errStarted
 	}
-	p.give(g.Birth)
-	if !bytes.Equal(reserved.Encode(p.graph), job.Payload) {
-		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "another workflow with this ID is being started"}
+	begun, err := reserved.State(ctx, s, Queue, beginID(p.id, g.Birth))
+	if err != nil {
+		return err
+	}
+	if begun != broker.StateNone { // it was started in a transaction, and has not run yet
+		return errStarted
+	}
+	same := p.graph.digest() == g.digest()
+	if p.give(g.Birth); !same || !bytes.Equal(reserved.Encode(p.graph), job.Payload) {
+		return errOther
 	}
 	return nil
 }
 
-// submit stores the nodes of a workflow, and the workflows nested in it.
-func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
+// startIn stores a workflow in the transaction of a client. Nobody sees a part of it, so its own job needs no
+// delay. If the caller commits after an error, there is no letter that says that all of it is stored, and its
+// first run gives it up.
+func startIn(ctx context.Context, client *jobs.Client, w *Workflow) error {
+	to := client.Producer()
+	switch {
+	case ctx == nil:
+		return broker.Invalid("context", "is nil; use context.Background()")
+	case to.Limits().NoMark:
+		return errNoMarks
+	}
+	if err := checkName("id", w.ID); err != nil {
+		return err
+	}
+	p, err := planOf(client, w, to.Limits())
+	if err != nil {
+		return err
+	}
+	p.graph.Version = graphInTx
+	if err := put(ctx, to, p.job()); errors.Is(err, broker.ErrDuplicate) { // nothing was stored
+		return errStarted
+	} else if err != nil {
+		return err
+	}
+	if err := submit(ctx, to, client, p); err != nil {
+		return err
+	}
+	return letter(ctx, to, p.id, beginID(p.id, p.graph.Birth), typeBegin, nil)
+}
+
+// submit stores the nodes of a workflow, and the workflows nested in it. to is what the client enqueues into.
+func submit(ctx context.Context, to broker.Producer, client *jobs.Client, p *plan) error {
 	for name, inner := range p.nested {
 		j := inner.job()
 		j.RunAt, j.Body.Key, j.Body.Source = parked.Until, keyNested, p.id
 		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
-		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the ID contains the birth, so the stored job is this one
+		if err := put(ctx, to, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // the birth is in the ID: it is this one
 			return inNode(name, err)
 		}
-		if err := s.submit(ctx, client, inner); err != nil {
-			return inNode(name, err)
-		}
-		if err := s.commit(ctx, inner, phaseParked); err != nil {
+		if err := submit(ctx, to, client, inner); err != nil {
 			return inNode(name, err)
 		}
 	}
-	return s.enqueue(ctx, client, p)
+	return enqueue(ctx, client, p)
 }
 
 // maxSend is how many nodes go to the client at once: more would only take more
 // memory.
 const maxSend = 1000
 
-func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
+func enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
 	g := p.graph
 	for from := 0; from < len(p.parcels); from += maxSend {
 		parcels := p.parcels[from:min(len(p.parcels), from+maxSend)]
@@ -189,13 +246,12 @@ func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error 
 	return nil
 }
 
-// commit sets the phase of a workflow that is completely stored: running, or
-// parked if it is nested.
-func (s store) commit(ctx context.Context, p *plan, as phase) error {
+// commit sets the phase of a workflow that is completely stored.
+func (s store) commit(ctx context.Context, p *plan) error {
 	for attempt := 0; ; attempt++ {
-		h, err := s.take(ctx, p.id, p.graph.Birth, as)
+		h, err := s.take(ctx, p.id, p.graph.Birth, phaseRunning)
 		if err == nil && h.Phase == phaseStarting {
-			h.Phase = as
+			h.Phase = phaseRunning
 			err = s.save(ctx, h, broker.MaxDelay)
 		}
 		if err == nil && h.Phase == phaseAborted {

@@ -223,3 +223,64 @@ func (w *world) stateOf(id string) broker.State {
 	}
 	return page.Jobs[0].State
 }
+
+// Two clients start different workflows with one ID at once. What runs is one of them, never a mix.
+func TestStart_OfTwoWorkflowsWithOneIDNeverMixes(t *testing.T) {
+	for call := 1; call <= 8; call++ {
+		t.Run(fmt.Sprintf("the other one begins after call %d", call), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				of := func(who string) *Workflow {
+					load := func(name string) Node { return Node{Name: name, Task: jobs.NewTask("task", []byte(who))} }
+					return New("w").Add(Chain(load("a"), Node{Name: "n", Workflow: New("").Add(load("inner"))}, load("b")))
+				}
+				calls := 0
+				var second error
+				between := broker.Wrap(w.store, func(ctx context.Context, _ *broker.Call, next func(context.Context) error) error {
+					err := next(ctx)
+					if calls++; calls == call {
+						second = Start(ctx, w.client, of("second"))
+					}
+					return err
+				})
+				client := jobs.NewClient(between, jobs.ClientConfig{})
+				defer client.Close()
+				first := Start(w.Context(), client, of("first"))
+				if calls < call {
+					return // it makes fewer calls
+				}
+				if first != nil || !errors.Is(second, broker.ErrWrongState) && !errors.Is(second, broker.ErrDuplicate) {
+					t.Errorf("the first Start says %v, the second %v; want one of them refused", first, second)
+				}
+				for _, name := range []string{"a", "inner", "b"} {
+					w.on(name, func(_ context.Context, j *jobs.Job) error {
+						if string(j.Payload()) != "first" {
+							t.Errorf("node %s has the task of the %s", name, j.Payload())
+						}
+						return nil
+					})
+				}
+				w.up()
+				w.ends("w", StateCompleted)
+				w.once("a", "inner", "b")
+			})
+		})
+	}
+}
+
+// A client that died in the middle of a start does not keep another workflow from its ID for long.
+func TestStart_TakesTheIDOfAnotherWorkflowThatWasGivenUp(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		dying := jobs.NewClient(faulty.Wrap(w.store, dies(2, false)), jobs.ClientConfig{Retries: -1})
+		defer dying.Close()
+		if err := Start(w.Context(), dying, New("w").Add(Node{Name: "a", Task: jobs.NewTask("old", nil)})); err == nil {
+			t.Fatal("the client did not die")
+		}
+		other := New("w").Add(node("a"))
+		if err := Start(w.Context(), w.client, other); !errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrDuplicate) {
+			t.Errorf("before the first one is given up: %v, want ErrWrongState", err)
+		}
+		pass(2 * time.Minute)
+		w.run(other, StateCompleted)
+	})
+}

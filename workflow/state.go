@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -60,6 +62,8 @@ const (
 	endGone      = 'g'
 	endExpired   = 'e'
 	endSkipped   = 's'
+
+	everyEnd = ".>Rcdxges"
 )
 
 func ended(e byte) bool { return e != endWaiting && e != endLetGo && e != endAgain }
@@ -67,6 +71,14 @@ func ended(e byte) bool { return e != endWaiting && e != endLetGo && e != endAga
 // badly reports whether a node ended without completing, and was not skipped.
 func badly(e byte) bool {
 	return e == endDead || e == endCancelled || e == endGone || e == endExpired
+}
+
+// first returns the phase of a workflow that has no state yet.
+func (g *graph) first() phase {
+	if g.Parent != "" {
+		return phaseParked
+	}
+	return phaseStarting
 }
 
 const stateVersion = 1
@@ -87,6 +99,9 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 	m, err := s.states().Take(ctx, id, first, &h.state)
 	if err != nil {
 		return nil, err
+	}
+	if strange := bytes.Trim(h.Ends, everyEnd); len(strange) > 0 { // perhaps the node has not ended
+		return nil, fmt.Errorf("%w: the workflow's state: a node has the state %q", broker.ErrMalformed, strange[0])
 	}
 	h.fence, h.now = m.Fence, m.Until.Add(-broker.MaxDelay) // saves a call for the store's time
 	if h.Birth != birth {                                   // the state belongs to an earlier workflow with this ID

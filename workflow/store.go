@@ -26,14 +26,17 @@ func open(ctx context.Context, client *jobs.Client) (store, error) {
 	b := client.Broker()
 	switch {
 	case b == nil:
-		return store{}, broker.Invalid("client", "has no broker, or is one of a transaction; pass the client that was made with NewClient")
+		return store{}, broker.Invalid("client",
+			"has no broker, or is one of a transaction, in which only Start works; pass the client that was made with NewClient")
 	case ctx == nil:
 		return store{}, broker.Invalid("context", "is nil; use context.Background()")
 	case b.Limits().NoMark:
-		return store{}, &broker.Error{Field: "workflow", Err: broker.ErrUnsupported, Hint: "the store has no marks, which workflows need"}
+		return store{}, errNoMarks
 	}
 	return store{reserved.Bounded(b)}, nil
 }
+
+var errNoMarks = &broker.Error{Field: "workflow", Err: broker.ErrUnsupported, Hint: "the store has no marks, which workflows need"}
 
 // with opens the store of a client and calls f, for a public function about the workflow id.
 func with(ctx context.Context, client *jobs.Client, op, id string, f func(store) error) error {
@@ -52,10 +55,10 @@ func (s store) states() reserved.States {
 	return reserved.States{Broker: s.Broker, Of: "workflow", Version: stateVersion}
 }
 
-// put stores a job in the reserved queue.
-func (s store) put(ctx context.Context, job broker.NewJob) error {
+// put stores a job in the reserved queue of a store, or in a transaction of it.
+func put(ctx context.Context, to broker.Producer, job broker.NewJob) error {
 	job.Body.Timeout = runTimeout
-	return reserved.Put(ctx, s.Broker, Queue, job)
+	return reserved.Put(ctx, to, Queue, job)
 }
 
 // look finds jobs by ID, in as few calls as possible, and calls f with each. Jobs

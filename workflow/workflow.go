@@ -61,6 +61,7 @@ const (
 	StateGone    State = "gone"    // of a node: its job was deleted
 	StateExpired State = "expired" // of a node: its signal did not come in time
 	StateSkipped State = "skipped" // of a node
+	StateUnknown State = "unknown" // of a node: a newer program wrote its state
 )
 
 // States returns the states that a workflow can be in, in the order of its life. Those of

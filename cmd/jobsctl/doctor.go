@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/schedule"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 // errUnhealthy says that errors remain in the store.
@@ -26,13 +28,13 @@ func (a *app) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find contradictions in the store, and repair them",
 		Long: `Find keys or rows that contradict each other, settings that lose jobs, queues
-without workers, and schedules that do not tick. The command works in small
-steps; you can run it at any time, while workers run. Without --fix it changes
-nothing.
+without workers, schedules that do not tick, and workflows that stopped or whose
+own job was deleted. The command works in small steps; you can run it at any time,
+while workers run. Without --fix it changes nothing.
 
 --fix repairs each finding in the step that found it, and asks for confirmation
-first. No repair removes a job that can still run or be looked at; docs/doctor.md
-says what each repair does.
+first. No repair removes a job that can still run or be looked at, but for nodes of
+workflows that are gone; docs/doctor.md says what each repair does.
 
 The exit code is 8 if errors remain. Warnings do not count.`,
 		Example: "  jobsctl doctor\n  jobsctl doctor --queue mail --fix\n  jobsctl doctor --json | jq .code",
@@ -53,6 +55,11 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 			examinations := []iter.Seq2[inspect.Finding, error]{i.Examine(ctx, e)}
 			if e.Queue == "" || e.Queue == schedule.Queue {
 				examinations = append(examinations, schedule.New(a.store, "").Examine(ctx, e.Fix))
+			}
+			if e.Queue == "" || e.Queue == workflow.Queue {
+				client := jobs.NewClient(a.store, jobs.ClientConfig{})
+				defer client.Close()
+				examinations = append(examinations, workflow.Examine(ctx, client, e.Fix))
 			}
 			for f, err := range concat(examinations) {
 				if err != nil {

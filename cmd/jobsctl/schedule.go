@@ -15,10 +15,10 @@ import (
 
 func (a *app) schedule() *cobra.Command {
 	return group("schedule", "List, pause, resume, run and delete schedules",
-		`List, pause, resume, run and delete schedules. Programs make them, with package
+		`List, pause, resume, run and delete schedules, and try specs out. Programs make them, with package
 schedule; servers that have its extension run them. The command needs neither the
 programs' code nor a server.`,
-		a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
+		a.scheduleList(), a.scheduleShow(), a.scheduleNext(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
 }
 
 // schedules opens the schedules of the store, as a tool that defines none.
@@ -68,7 +68,7 @@ become jobs; "jobsctl schedule show" says why. The status is
 			}
 			for i := range all {
 				s := &all[i]
-				if err := l.add(viewSchedule(s, false), s.ID, s.Spec, s.Zone, s.Status, s.Next, s.Last, s.Counts.Missed(),
+				if err := l.add(viewSchedule(s, false), s.ID, s.Spec, zoneOf(s), s.Status, s.Next, s.Last, s.Counts.Missed(),
 					s.Queue, s.Type, s.Owner); err != nil {
 					return err
 				}
@@ -81,6 +81,14 @@ become jobs; "jobsctl schedule show" says why. The status is
 	cmd.Flags().StringVar(&status, "status", "", "only those with this status")
 	completeWith(cmd, "status", schedule.Statuses())
 	return cmd
+}
+
+// zoneOf returns the zone of a schedule's times, for people.
+func zoneOf(i *schedule.Info) string {
+	if i.Spec == "" { // it could not be read
+		return i.Zone
+	}
+	return cmp.Or(i.Zone, "UTC")
 }
 
 // scheduleColumns are the columns of a list of schedules.
@@ -142,7 +150,7 @@ func (a *app) showSchedule(i *schedule.Info, payload bool) error {
 		}
 	}
 	field("SPEC", i.Spec)
-	field("ZONE", i.Zone)
+	field("ZONE", zoneOf(i))
 	field("STATUS", string(i.Status))
 	field("ERROR", i.Error)
 	if i.Paused != nil {

@@ -38,7 +38,7 @@ func TestDoctor_SchedulesThatDoNotTick(t *testing.T) {
 			c.has(c.output(0, "doctor", "--queue", "@schedules", "--fix", "--yes"), `Repaired 1: a dead job is revived`)
 			c.has(c.output(8, "doctor", "--queue", "@schedules"), `error: schedule-unreadable in queue @schedules \(1\)\n  broken: `)
 			c.has(c.run(0, "schedule", "delete", "broken", "--yes"), "broken is deleted")
-			c.has(c.run(0, "schedule", "list"), `(?m)^nightly +0 3 29 2 \* +waiting `)
+			c.has(c.run(0, "schedule", "list"), `(?m)^nightly +0 3 29 2 \* +UTC +waiting `)
 		})
 	}
 }

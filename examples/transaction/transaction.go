@@ -1,5 +1,5 @@
-// Package transaction enqueues a job in the transaction that writes its rows: both are
-// committed, or neither.
+// Package transaction enqueues a job, or starts a workflow, in the transaction that writes its
+// rows: both are committed, or neither.
 package transaction
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 // Receipt asks for the mail about an order.
@@ -53,3 +54,21 @@ func (s *Shop) Place(ctx context.Context, order string) error {
 }
 
 // end transaction
+
+// begin workflow
+
+// Fulfil stores an order and the workflow that fulfils it, or neither.
+func (s *Shop) Fulfil(ctx context.Context, order string) error {
+	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", order); err != nil {
+			return err
+		}
+		wf := workflow.New("order-" + order).Add(workflow.Chain(
+			workflow.Node{Name: "reserve", Task: jobs.NewTask("order:reserve", []byte(order))},
+			workflow.Node{Name: "ship", Task: jobs.NewTask("order:ship", []byte(order))},
+		))
+		return workflow.Start(ctx, s.Client.In(s.Broker.Tx(tx)), wf)
+	})
+}
+
+// end workflow

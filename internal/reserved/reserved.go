@@ -32,10 +32,10 @@ func Bounded(b broker.Broker) broker.Broker {
 const FailedPause = 10 * time.Second
 
 // Put stores a job in a reserved queue, where it is retried without an end.
-func Put(ctx context.Context, b broker.Broker, queue string, job broker.NewJob) error {
+func Put(ctx context.Context, to broker.Producer, queue string, job broker.NewJob) error {
 	job.Queue, job.Body.Priority, job.Body.MaxRetries = queue, broker.PriorityNormal, broker.MaxRetriesCap
 	job.Body.Backoff = broker.Backoff{Kind: broker.BackoffExponential, Base: FailedPause, Max: 6 * FailedPause}
-	receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
+	receipts, err := to.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
 	if err == nil {
 		err = receipts[0].Err
 	}

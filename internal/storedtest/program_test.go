@@ -74,7 +74,7 @@ func (r records) text() string {
 	return b.String()
 }
 
-var changing = regexp.MustCompile(`[0-9a-f]{20,}|\.[a-z0-9]{7}/|[0-9]+(-[0-9][0-9]-[0-9:TZ-]+)?`)
+var changing = regexp.MustCompile(`[0-9a-f]{20,}|\.[a-z0-9]{15}/|[0-9]+(-[0-9][0-9]-[0-9:TZ-]+)?`)
 
 // form returns the names and the fields of JSON, without what differs from run to run.
 func (r records) form() string {

@@ -32,3 +32,12 @@ func TestBroker_ReconnectGivesCallsNewConnections(t *testing.T) {
 		t.Error("the heartbeat goes on with connections from before")
 	}
 }
+
+// Without bounds, one connection that silently died would cost a worker its leases.
+func TestBroker_TheConnectionOfHeartbeatsIsReplacedSoonWhenItIsDead(t *testing.T) {
+	t.Parallel()
+	config := open(t).Broker.pulse.pool().Config()
+	if config.PingTimeout == 0 || config.PingTimeout >= 5*time.Second || config.BeforeClose == nil {
+		t.Errorf("its pool has the ping timeout %v, want less than the time of a renewal, and a bound for closing", config.PingTimeout)
+	}
+}

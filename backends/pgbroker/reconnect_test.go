@@ -41,3 +41,25 @@ func TestBroker_TheConnectionOfHeartbeatsIsReplacedSoonWhenItIsDead(t *testing.T
 		t.Errorf("its pool has the ping timeout %v, want less than the time of a renewal, and a bound for closing", config.PingTimeout)
 	}
 }
+
+// A process that is stopped, or whose host vanishes, between two statements must not keep its locks for long.
+func TestBroker_ASilentTransactionIsEndedByTheServer(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	show := step{sql: "select current_setting('idle_in_transaction_session_timeout')"}
+	var inside, after string
+	err := f.Broker.transact(t.Context(), func(s session) error {
+		show.read = one(&inside)
+		return s.run(t.Context(), show)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show.read = one(&after)
+	if err := f.Broker.run(t.Context(), show); err != nil {
+		t.Fatal(err)
+	}
+	if inside != "5s" || after == inside {
+		t.Errorf("the limit is %q in a transaction and %q after it, want 5s and none", inside, after)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/deadconn"
 )
 
 // postgresParams are the parameters that the driver itself reads, so that an error can
@@ -82,6 +83,7 @@ func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	deadconn.Bound(config)
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

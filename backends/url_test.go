@@ -279,3 +279,21 @@ func TestOpen_NamesTheSchemesThatItKnows(t *testing.T) {
 		t.Errorf("the error about an unknown scheme does not name file: %v", err)
 	}
 }
+
+// A connection that silently died keeps its place in the pool for a bounded time.
+func TestPostgresPool_ReplacesDeadConnectionsSoon(t *testing.T) {
+	t.Parallel()
+	for url, ping := range map[string]time.Duration{
+		"postgres://localhost/db":                         2 * time.Second,
+		"postgres://localhost/db?pool_ping_timeout=100ms": 100 * time.Millisecond,
+	} {
+		pool, _, err := PostgresPool(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := pool.Config(); c.PingTimeout != ping || c.BeforeClose == nil {
+			t.Errorf("%s: the pool has the ping timeout %v, want %v, and a bound for closing", url, c.PingTimeout, ping)
+		}
+		pool.Close()
+	}
+}

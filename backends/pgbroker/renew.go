@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/deadconn"
 )
 
 // Renew writes one row and commits, on the broker's own connection: the pulse that all queues of the
@@ -200,6 +201,7 @@ func (p *pulse) pool() *pgxpool.Pool {
 	p.start.Do(func() {
 		config := p.b.pool.Config()
 		config.MaxConns, config.MinConns, config.MinIdleConns = pulseConns, 0, 0
+		deadconn.Bound(config)
 		if own, err := pgxpool.NewWithConfig(context.Background(), config); err == nil {
 			p.own = own
 		}

@@ -163,6 +163,7 @@ func TestDown_ErrorsAreToldApart(t *testing.T) {
 		{reply("NOPERM ACL failure in script: User jobs has no permissions to run the 'zadd' command script: 3f, on @user_script:12."), false},
 		{reply("ERR The user executing the script can't run this command or subcommand script: 3f, on @user_script:1."), false},
 		{reply("ERR max number of clients reached"), true},
+		{reply("ERR Protocol error: unauthenticated multibulk length"), true},
 		{reply("ERR Error running script (call to f_3f): @user_script:12: attempt to index nil"), false},
 		{reply("WRONGTYPE Operation against a key holding the wrong kind of value script: 3f, on @user_script:40."), false},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},

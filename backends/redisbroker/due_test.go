@@ -106,16 +106,16 @@ type unblocks struct{ n atomic.Int64 }
 
 func (*unblocks) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (*unblocks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
+func (*unblocks) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (u *unblocks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); len(args) > 1 && args[0] == "client" && args[1] == "unblock" {
-			u.n.Add(1)
+func (u *unblocks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if args := cmd.Args(); len(args) > 1 && args[0] == "client" && args[1] == "unblock" {
+				u.n.Add(1)
+			}
 		}
-		return next(ctx, cmd)
+		return next(ctx, cmds)
 	}
 }
 

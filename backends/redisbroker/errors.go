@@ -18,6 +18,7 @@ import (
 var notApplied = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "OOM",
 	"MISCONF", "NOREPLICAS", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "ERR max number of clients",
+	"ERR Protocol error: unauthenticated", // instead of NOAUTH, if the command is long
 }
 
 // classify wraps a client's error in broker.ErrUnavailable if the call was certainly not applied.

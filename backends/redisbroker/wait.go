@@ -162,7 +162,8 @@ func (b *Broker) block(w *blocked, block time.Duration, hurry bool) {
 		defer timer.Stop()
 		over = timer.C
 	}
-	conn, err := b.waiters.get(ctx, &b.store, b.queue(w.queues[0]).key("t"))
+	key := b.queue(w.queues[0]).key("t")
+	conn, err := b.waiters.get(ctx, &b.store, key)
 	if err != nil {
 		w.err = notSent(err)
 		if w.then != nil {
@@ -192,14 +193,14 @@ func (b *Broker) block(w *blocked, block time.Duration, hurry bool) {
 	select {
 	case <-done:
 	case <-over:
-		conn.hurry()
+		conn.hurry(key)
 		select {
 		case <-done:
 		case <-w.unblock:
-			conn.unblock(done)
+			conn.unblock(done, key)
 		}
 	case <-w.unblock:
-		conn.unblock(done)
+		conn.unblock(done, key)
 	}
 	if claim != nil {
 		claim.err = classify(claim.cmd.Err())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // waitFor returns a request for one job, with a wait.
@@ -202,36 +200,6 @@ func TestWait_ATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 	b.putBack(&claimant{worker: "w"}, &blocked{queues: []string{"q"}, called: "q"})
 	if n, err := c.LLen(t.Context(), key).Result(); n != 1 || err != nil {
 		t.Errorf("got %d tokens, %v, want 1", n, err)
-	}
-}
-
-// A caller may go away before its wait has reached the server.
-func TestWait_AWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
-	t.Parallel()
-	server, attempts := client(t), new(trips)
-	if err := server.Ping(t.Context()).Err(); err != nil { // connects
-		t.Fatal(err)
-	}
-	server.AddHook(attempts)
-	w := newWaiter(server)
-	t.Cleanup(w.close)
-	if err := w.client.Ping(t.Context()).Err(); err != nil { // connects
-		t.Fatal(err)
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.unblock(done)
-	}()
-	for attempts.n.Load() < 2 { // the first attempt found nothing to end
-		runtime.Gosched()
-	}
-	start := time.Now()
-	err := w.client.BLPop(t.Context(), time.Minute, testenv.Name(t)).Err()
-	close(done)
-	<-ended
-	if took := time.Since(start); !errors.Is(err, redis.Nil) || took > putBackTime {
-		t.Errorf("the wait ended after %v with %v, want soon, with nothing", took, err)
 	}
 }
 

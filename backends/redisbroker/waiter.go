@@ -14,7 +14,7 @@ import (
 // another client's pool, because closing it must close the connection at once.
 type waiter struct {
 	client *redis.Client
-	server *redis.Client // another client of the same server, for a command while this one waits
+	server *redis.Client // another client of the same server, for commands while this one waits
 	id     atomic.Int64  // the ID of the connection, for CLIENT UNBLOCK; 0 if the server does not report it
 }
 
@@ -38,13 +38,13 @@ func newWaiter(server *redis.Client) *waiter {
 	return w
 }
 
-// unblock ends a wait, and returns when done is closed. It repeats CLIENT UNBLOCK, which has no effect
-// if the wait has not reached the server yet.
-func (w *waiter) unblock(done <-chan struct{}) {
+// unblock ends a wait for key, and returns when done is closed. It repeats CLIENT UNBLOCK, which has no
+// effect if the wait has not reached the server yet.
+func (w *waiter) unblock(done <-chan struct{}, key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
 	for ctx.Err() == nil && w.id.Load() != 0 {
-		if err := w.server.ClientUnblock(ctx, w.id.Load()).Err(); err != nil {
+		if w.end(ctx, key) != nil {
 			break
 		}
 		select {
@@ -57,14 +57,25 @@ func (w *waiter) unblock(done <-chan struct{}) {
 	<-done
 }
 
-// hurry ends a wait whose time is over. Otherwise an idle server ends it up to 100 ms late. A wait that
-// has not reached the server yet, or that the server does not allow to be ended, ends by itself.
-func (w *waiter) hurry() {
+// hurry ends a wait for key whose time is over. Otherwise an idle server ends it up to 100 ms late. A wait
+// that has not reached the server yet, or that the server does not allow to be ended, ends by itself.
+func (w *waiter) hurry(key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
-	if id := w.id.Load(); id != 0 {
-		_ = w.server.ClientUnblock(ctx, id).Err()
+	if w.id.Load() != 0 {
+		_ = w.end(ctx, key)
 	}
+}
+
+// end sends CLIENT UNBLOCK. Redis before 7.2 crashes if that is about a client whose command is held back by
+// CLIENT PAUSE WRITE, which is a part of planned failovers. So PERSIST goes first, which does nothing, since the
+// key has no expiry: being a write, it is held back like the wait, and what follows it on its connection, too.
+func (w *waiter) end(ctx context.Context, key string) error {
+	pipe := w.server.Pipeline()
+	pipe.Persist(ctx, key)
+	ended := pipe.ClientUnblock(ctx, w.id.Load())
+	_, _ = pipe.Exec(ctx) // only the second command matters
+	return ended.Err()
 }
 
 func (w *waiter) close() { _ = w.client.Close() } // no caller is left that could use the error

@@ -38,8 +38,8 @@ var rules = []rule{
 	{of: "backends/filebroker/...", may: []string{"broker", "backends/membroker", "internal/journal", "go.etcd.io/bbolt/..."}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/duewatch", "internal/guard",
 		"internal/plaintime", "github.com/redis/..."}},
-	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/duewatch", "internal/guard",
-		"github.com/jackc/..."}},
+	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/deadconn", "internal/duewatch",
+		"internal/guard", "github.com/jackc/..."}},
 	{of: "backends/shardbroker/...", may: []string{"broker", "internal/guard"}}, // its caller passes brokers
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},

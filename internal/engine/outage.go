@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	outageLogged    = 10 * time.Second // between the first two log lines of an outage
+	outageLogged    = 10 * time.Second // between the first two log lines of an outage, or of one and the next
 	outageLoggedMax = 10 * time.Minute // between later ones; the interval grows
 
 	// watchdogLeases is the number of leases after which a server in an outage opens
@@ -16,31 +16,36 @@ const (
 )
 
 // outage is a series of failures. It is logged at once, and again at growing intervals
-// while it lasts. Its owner guards it.
+// while it lasts. Its owner guards it. If one soon follows another, as with a connection that
+// breaks all the time, it is logged later, or not at all if it has ended by then.
 type outage struct {
 	failures int
 	since    time.Time // of the first failure
 	next     time.Time // when to log again
 	err      error     // of the last failure
+	logged   bool      // this outage was
+	last     time.Time // when an outage was logged last, this one or an earlier one
 }
 
 // failed counts a failure and reports whether to log it.
 func (o *outage) failed(now time.Time, err error) (log bool) {
 	o.err = err
 	if o.failures++; o.failures == 1 {
-		o.since = now
-	} else if now.Before(o.next) {
+		o.since, o.next = now, o.last.Add(outageLogged)
+	}
+	if now.Before(o.next) {
 		return false
 	}
+	o.logged, o.last = true, now
 	o.next = now.Add(min(max(now.Sub(o.since), outageLogged), outageLoggedMax))
 	return true
 }
 
-// ended resets the outage after a success, and reports whether there were failures.
+// ended resets the outage after a success, and reports whether to log that.
 func (o *outage) ended() bool {
-	were := o.failures > 0
-	*o = outage{}
-	return were
+	logged := o.logged
+	*o = outage{last: o.last}
+	return logged
 }
 
 // args returns the attributes of a log line about the outage.

@@ -29,3 +29,27 @@ func TestOutage_IsToldOfAtGrowingIntervals(t *testing.T) {
 		}
 	})
 }
+
+// A connection that breaks all the time must not fill the log.
+func TestOutage_ManyShortOnesAreToldOfSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var o outage
+		begun, ended := 0, 0
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+			if o.failed(time.Now(), errCut) {
+				begun++
+			}
+			if o.ended() {
+				ended++
+			}
+		}
+		if begun != 6 || ended != begun {
+			t.Errorf("of 600 outages in a minute, %d beginnings and %d ends were told of, want 6", begun, ended)
+		}
+		for began := time.Now(); !o.failed(time.Now(), errCut); time.Sleep(time.Second) {
+			if time.Since(began) > outageLogged {
+				t.Fatal("a long outage after many short ones was not told of")
+			}
+		}
+	})
+}

@@ -15,8 +15,7 @@ var answerRules = []Rule{
 			c.add("first")
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 			w, v := c.worker("w"), c.worker("v")
-			late := c.job("late")
-			late.Delay = time.Hour
+			late := c.later("late", time.Hour)
 			c.add("completed", "retried", "dead", "asked")
 			c.accept(late)
 			held := w.take("first", "completed", "retried", "dead", "asked")
@@ -27,7 +26,7 @@ var answerRules = []Rule{
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[3])
 			w.retire()
 			c.decide(broker.OpRedrive, "dead")
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "retried")[0].Err)
+			c.decide(broker.OpReschedule, "retried")
 			if !c.limits.NoMove {
 				c.hold("dead")
 				c.decide(broker.OpUnhold, "dead")
@@ -50,9 +49,9 @@ var answerRules = []Rule{
 			}{{"first", broker.StatePending}, {"completed", broker.StateCompleted}, {"retried", broker.StateRetry}, {"dead", broker.StateDead},
 				{"asked", broker.StateCancelled}, {"late", broker.StateCancelled}, {"dead", broker.StateCancelled}, {"first",
 					broker.StatePending}, {"first", broker.StateCompleted}} {
-				want[broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: e.id, State: e.state}]++
+				want[c.settledAs(e.id, e.state)]++
 			}
-			last := broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "first", State: broker.StateCompleted}
+			last := c.settledAs("first", broker.StateCompleted)
 			got := map[broker.Event]int{}
 			c.event("the last event", events, func(e broker.Event) bool {
 				got[e]++
@@ -93,9 +92,7 @@ var answerRules = []Rule{
 		nil, func(c *check) {
 			w := c.worker("w")
 			c.add("pending")
-			j := c.job("late")
-			j.Delay = time.Minute
-			c.accept(j)
+			c.accept(c.later("late", time.Minute))
 			c.pause(c.q, true)
 			for _, d := range []time.Duration{0, time.Minute, time.Hour} {
 				c.pass(d)
@@ -123,8 +120,7 @@ var answerRules = []Rule{
 			c.keep(time.Hour)
 			w := c.worker("w")
 			w.retire()
-			r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("removal", r[0].Err)
+			c.ok("removal", c.removeQueue(c.q))
 			c.accept(given)
 			if !c.limits.NoUnique {
 				c.accept(c.uniqueJob("u", "key", window, time.Hour))
@@ -201,16 +197,10 @@ var answerRules = []Rule{
 			m := c.mark(take)
 			c.same("the dropped mark", c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence}),
 				broker.Marked{Held: true})
-			c.same("the mark after it", c.empty("m"), broker.Marked{})
+			c.same("the mark after it", c.readMark("m"), broker.Marked{})
 			c.mark(take)
 			c.pass(time.Minute)
-			c.same("the lapsed mark", c.empty("m"), broker.Marked{})
-			c.same("a mark that never was", c.empty("n"), broker.Marked{})
+			c.same("the lapsed mark", c.readMark("m"), broker.Marked{})
+			c.same("a mark that never was", c.readMark("n"), broker.Marked{})
 		}},
-}
-
-// empty reads a mark.
-func (c *check) empty(name string) broker.Marked {
-	c.tb.Helper()
-	return c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: name})
 }

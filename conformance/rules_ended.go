@@ -88,9 +88,7 @@ var endedRules = []Rule{
 		"A reclaim gives the jobs of the queues where its caller is alive, together with the error of " +
 			"those where it is not.", nil, func(c *check) {
 			for _, q := range []string{c.q, "other"} {
-				j := c.job("a")
-				j.Queue = q
-				c.accept(j)
+				c.accept(c.jobIn(q, "a"))
 			}
 			w, r := c.worker("w", c.q, "other"), c.worker("r")
 			c.same("claimed", len(w.claim(2)), 2)

@@ -51,7 +51,7 @@ var exactRules = []Rule{
 			w.settle(broker.Crash(odd, failure("x")), &held[1])
 			w.settle(broker.Snooze(odd, failure("")), &held[2])
 			w.settle(broker.Retry(time.Hour, failure("x")), &held[3], &held[4])
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: odd}, "delayed")[0].Err)
+			c.reschedule(odd, "delayed")
 			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: c.now.Add(odd)}, "timed")[0].Err)
 			for _, id := range ids {
 				c.same("due time of "+id, c.must(id, broker.StateRetry).RunAt, c.now.Add(time.Second+c.tick))
@@ -94,8 +94,7 @@ var exactRules = []Rule{
 			w.settle(broker.Complete(nil), &held[0])
 			c.decide(broker.OpCancel, "b")
 			for _, events := range all {
-				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
-				c.event("request to cancel", events, func(e broker.Event) bool { return e.Kind == broker.EventCancel && e.ID == "b" })
+				c.sees(events, c.settledAs("a", broker.StateCompleted), broker.Event{Kind: broker.EventCancel, Queue: c.q, ID: "b"})
 			}
 		}},
 	{"Limit/RetryRateIsOfRetriesAlone", "§38",
@@ -108,9 +107,7 @@ var exactRules = []Rule{
 			w.settle(broker.Retry(time.Hour, failure("x")), &held[1])
 			w.settle(broker.Retry(3*time.Second, failure("x")), &held[2])
 			for i := range 3 {
-				j := c.job(fmt.Sprint("scheduled ", i))
-				j.Delay = time.Second
-				c.accept(j)
+				c.accept(c.later(fmt.Sprint("scheduled ", i), time.Second))
 			}
 			c.pass(2 * time.Second)
 			c.same("claimed scheduled jobs", len(w.claim(10)), 3)

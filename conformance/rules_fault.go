@@ -222,7 +222,7 @@ var faultRules = []Rule{
 		req := broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute, Value: []byte("value")}
 		_, err := c.faulty("Mark").Mark(c.ctx, req)
 		c.is("Mark", err, faulty.ErrReplyLost)
-		first := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
+		first := c.readMark("m")
 		c.that(first.Held && first.Owner == "a", "the mark\ngot  %+v\nwant it held by a", first)
 		req.Value = []byte("of the repeat")
 		again := c.mark(req)
@@ -233,9 +233,7 @@ var faultRules = []Rule{
 		"Other workers take over the jobs that a dead process held, in every queue, and complete them.", nil, func(c *check) {
 			dead := c.workerOn(c.open(), "dead", c.q, "other")
 			r := c.worker("r", c.q, "other")
-			other := c.job("b")
-			other.Queue = "other"
-			c.accept(c.job("a"), other, c.job("c"))
+			c.accept(c.job("a"), c.jobIn("other", "b"), c.job("c"))
 			if !c.limits.NoUnique {
 				c.accept(c.uniqueJob("u", "key", untilDone, 0))
 			}

@@ -15,8 +15,7 @@ var limitRules = []Rule{
 	{"Limit/MaxActiveBounds", "§32",
 		"Claims of all workers and handles together lease at most as many jobs as may be active.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(3))})
-			ids := numbered("j", 8)
-			c.add(ids...)
+			ids := c.addMany("j", 8)
 			w, v := c.worker("w"), c.workerOn(c.open(), "v")
 			held := w.take(ids[:2]...)
 			c.same("claimed by the other", idsOf(v.claim(5)), ids[2:3])
@@ -42,8 +41,7 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/ChangesCountAtOnce", "§37", "A change of a limit counts for the next claim and takes back no lease.", flow, func(c *check) {
-		ids := numbered("j", 8)
-		c.add(ids...)
+		ids := c.addMany("j", 8)
 		w := c.worker("w")
 		held := w.take(ids[:4]...)
 		c.policy(broker.PolicyRequest{MaxActive: new(int64(2))})
@@ -114,8 +112,7 @@ var limitRules = []Rule{
 		"A lease counts once, even if its answer was lost; a job that is released and claimed again counts again, and a reclaim counts nothing.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 3}})
-			ids := numbered("j", 8)
-			c.add(ids...)
+			ids := c.addMany("j", 8)
 			lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
 			v := c.workerOn(lossy, "v")
 			_, err := lossy.Claim(c.ctx, v.request(1))
@@ -137,9 +134,7 @@ var limitRules = []Rule{
 		func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 3, Per: 10 * time.Second}})
 			c.add("a", "b", "c")
-			late := c.job("late")
-			late.Delay = time.Hour
-			c.accept(late)
+			c.accept(c.later("late", time.Hour))
 			w := c.worker("w")
 			start := c.now
 			w.take("a")
@@ -247,8 +242,7 @@ var limitRules = []Rule{
 		"Of the due jobs in retry, only as many become pending as the rate allows; the others stay in retry, and NextDue says until when.",
 		flow,
 		func(c *check) {
-			ids := numbered("j", 5)
-			c.add(ids...)
+			ids := c.addMany("j", 5)
 			w := c.worker("w")
 			for i, j := range w.take(ids...) {
 				w.settle(broker.Retry(time.Duration(i+1)*time.Millisecond, failure("x")), &j)
@@ -266,13 +260,10 @@ var limitRules = []Rule{
 	{"Limit/RetriesLetOthersGoAhead", "§38",
 		"Retries over the rate keep back neither other pending jobs nor scheduled ones.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
-			ids := numbered("j", 50)
-			c.add(ids...)
+			ids := c.addMany("j", 50)
 			w := c.worker("w")
 			w.settle(broker.Retry(time.Millisecond, failure("x")), refs(w.take(ids...))...)
-			late := c.job("late")
-			late.Delay = time.Second
-			c.accept(late)
+			c.accept(c.later("late", time.Second))
 			c.pass(time.Second)
 			c.add("fresh")
 			got := idsOf(w.claim(10))

@@ -64,25 +64,19 @@ var leaseRules = []Rule{
 	{"Lease/AliveUntilItsTime", "§8",
 		"A worker is alive until its leases end, and not at that instant: until then its queue is not removed and it may reclaim; " +
 			"from then on it may not, and the queue can be removed.", nil, func(c *check) {
-			remove := func() error {
-				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-				return r[0].Err
-			}
 			w := c.worker("w")
 			c.pass(lease - c.tick)
 			w.reclaim(5)
-			c.is("removal of the queue before its worker's end", remove(), broker.ErrWrongState)
+			c.is("removal of the queue before its worker's end", c.removeQueue(c.q), broker.ErrWrongState)
 			c.pass(c.tick)
 			_, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: []string{c.q}, Max: 5})
 			c.is("Reclaim by a worker at its end", err, broker.ErrWorkerGone)
-			c.ok("removal of the queue at its worker's end", remove())
+			c.ok("removal of the queue at its worker's end", c.removeQueue(c.q))
 		}},
 	{"Lease/OneRenewalHoldsAll", "§6", "A renewal extends every lease of its worker in the queues it names.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
 		for i := range 6 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = w.queues[i%2]
-			c.accept(j)
+			c.accept(c.jobIn(w.queues[i%2], fmt.Sprint("j", i)))
 		}
 		held := w.claim(3)
 		c.pass(20 * time.Second)
@@ -130,9 +124,7 @@ var leaseRules = []Rule{
 			w := c.worker("w", c.q, "other")
 			v := c.worker("v", c.q)
 			for i := range 5 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = []string{c.q, "other"}[i/3]
-				c.accept(j)
+				c.accept(c.jobIn([]string{c.q, "other"}[i/3], fmt.Sprint("j", i)))
 			}
 			c.heldIs(w, 0, 0)
 			v.take("j0")
@@ -169,9 +161,7 @@ var leaseRules = []Rule{
 		"Retire releases every lease without a charge, lists them, and is harmless when repeated.", nil, func(c *check) {
 			w := c.worker("w", c.q, "other")
 			for i := range 4 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = w.queues[i%2]
-				c.accept(j)
+				c.accept(c.jobIn(w.queues[i%2], fmt.Sprint("j", i)))
 			}
 			held := w.claim(4)
 			w.settle(broker.Retry(0, failure("before")), &held[0], &held[1]) // these have a history
@@ -214,9 +204,7 @@ var leaseRules = []Rule{
 	{"Lease/LateClaimLeasesNothing", "§6",
 		"A claim that is executed after its worker's end leases nothing, even if the worker ended in only " +
 			"one of several queues.", nil, func(c *check) {
-			other := c.job("b")
-			other.Queue = "other"
-			c.accept(c.job("a"), other)
+			c.accept(c.job("a"), c.jobIn("other", "b"))
 			w := c.worker("w", c.q, "other")
 			late := w.request(5)
 			w.retire()

@@ -18,8 +18,7 @@ var leftRules = []Rule{
 				ids := c.addMany(fmt.Sprint("retry", round), 3)
 				w.settle(broker.Retry(time.Minute, failure("x")), refs(w.claim(3))...)
 				for i := range 2 {
-					j := c.job(fmt.Sprint("scheduled", round, i))
-					j.Delay = time.Hour
+					j := c.later(fmt.Sprint("scheduled", round, i), time.Hour)
 					c.accept(j)
 					ids = append(ids, j.ID)
 				}
@@ -42,8 +41,7 @@ var leftRules = []Rule{
 			for _, most := range []int{1, 2, 4} {
 				var ids []string
 				for i := range 9 {
-					j := c.job(fmt.Sprintf("j%d-%d", most, i))
-					j.Queue = queues[i%3]
+					j := c.jobIn(queues[i%3], fmt.Sprintf("j%d-%d", most, i))
 					if i > 5 { // some fall due
 						j.Delay = time.Minute
 					}
@@ -62,8 +60,7 @@ var leftRules = []Rule{
 			v, w, r := c.worker("v", queues...), c.worker("w", queues...), c.worker("r", queues...)
 			var ids []string
 			for i := range 10 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = queues[i%3]
+				j := c.jobIn(queues[i%3], fmt.Sprint("j", i))
 				c.accept(j)
 				ids = append(ids, j.ID)
 			}

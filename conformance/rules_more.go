@@ -39,9 +39,7 @@ var moreRules = []Rule{
 				w.settle(broker.Retry(time.Duration(2*i+2)*time.Second, failure("x")), &j)
 			}
 			for i, id := range []string{"s1", "s2", "s3"} {
-				j := c.job(id)
-				j.Delay = time.Duration(2*i+1) * time.Second
-				c.accept(j)
+				c.accept(c.later(id, time.Duration(2*i+1)*time.Second))
 			}
 			c.pass(time.Minute)
 			w.take("s1", "r1", "s2", "r2", "s3")

@@ -189,9 +189,7 @@ var operateRules = []Rule{
 	{"Operate/EachOnItsOwn", "§22", "Each job is decided on its own; results stand in order, and unknown jobs answer ErrNotFound.", nil,
 		func(c *check) {
 			c.everyState()
-			other := c.job("x")
-			other.Queue = "other"
-			c.accept(other)
+			c.accept(c.jobIn("other", "x"))
 			ops := []broker.Ref{{Queue: c.q, ID: "unknown", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "dead", Epoch: broker.AnyEpoch},
 				{Queue: "other", ID: "x", Epoch: broker.AnyEpoch},
 				{Queue: c.q, ID: "active", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "x", Epoch: broker.AnyEpoch}, {Queue: c.q,
@@ -249,7 +247,7 @@ var operateRules = []Rule{
 				refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
 			}
 			old := c.must("old", broker.StatePending).Ref()
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
+			c.decide(broker.OpReschedule, "old")
 			refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")
 			refused(broker.Operation{Kind: broker.OpRemoveQueue}, broker.Ref{Queue: c.q}, broker.StateNone, "1 dead", w.id)
 		}},
@@ -267,25 +265,21 @@ var operateRules = []Rule{
 	{"Operate/RemovesEmptyQueues", "§1",
 		"A queue can be removed when it has no job in any state and no live worker, and then it is as if it had never existed.", nil,
 		func(c *check) {
-			remove := func(queue string) error {
-				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
-				return r[0].Err
-			}
 			w := c.worker("w")
 			c.add("a")
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
 			w.retire()
-			c.is("removal of a queue with a dead job", remove(c.q), broker.ErrWrongState)
+			c.is("removal of a queue with a dead job", c.removeQueue(c.q), broker.ErrWrongState)
 			c.must("a", broker.StateDead)
 			c.decide(broker.OpDelete, "a")
 			v := c.worker("v")
-			c.is("removal of a queue with a worker", remove(c.q), broker.ErrWrongState)
+			c.is("removal of a queue with a worker", c.removeQueue(c.q), broker.ErrWrongState)
 			v.retire()
 			c.pause(c.q, true)
-			c.ok("removal of an empty queue", remove(c.q))
+			c.ok("removal of an empty queue", c.removeQueue(c.q))
 			reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 			c.same("queues", len(reply.Queues), 0)
-			c.is("removal of an unknown queue", remove(c.q), broker.ErrNotFound)
+			c.is("removal of an unknown queue", c.removeQueue(c.q), broker.ErrNotFound)
 			c.add("a")
 			c.worker("u").take("a")
 		}},

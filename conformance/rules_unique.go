@@ -82,7 +82,7 @@ var uniqueRules = []Rule{
 			held("released")
 			w.settle(broker.Crash(0, failure("x")), w.one("a"))
 			held("crashed")
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "a")[0].Err)
+			c.decide(broker.OpReschedule, "a")
 			held("rescheduled")
 			w.one("a")
 			w.retire()

@@ -59,7 +59,7 @@ func (c *check) claimWhile(op broker.Operation) (w *worker, claimed []broker.Job
 		}
 		for k := range ids {
 			id, one := ids[(k+15)%raced], op
-			one.Now, one.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}
+			one.Now, one.Refs = c.now, []broker.Ref{c.ref(id)}
 			r, err := other.Operate(c.ctx, one)
 			if err != nil {
 				return err

@@ -108,7 +108,8 @@ var answerRules = []Rule{
 			c.same("claimed", sorted(idsOf(w.claim(2))), []string{"late", "pending"})
 		}},
 	{"Operate/RemovedQueueIsForgotten", "§1",
-		"A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers.", nil, func(c *check) {
+		"A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers " +
+			"with their numbers.", nil, func(c *check) {
 			given := c.job("given")
 			given.Body.GivenID = true
 			c.accept(given)
@@ -119,6 +120,9 @@ var answerRules = []Rule{
 			c.decide(broker.OpDelete, "given")
 			c.keep(time.Hour)
 			w := c.worker("w")
+			c.add("settled")
+			w.settle(broker.Cancel(failure("x")), w.one("settled"))
+			c.decide(broker.OpDelete, "settled")
 			w.retire()
 			c.ok("removal", c.removeQueue(c.q))
 			c.accept(given)
@@ -128,7 +132,7 @@ var answerRules = []Rule{
 			}
 			c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
 			again := c.worker("w")
-			again.settle(broker.Complete(nil), again.one("given"))
+			again.settle(broker.Complete(nil), again.one("given")) // with the number of the earlier settle
 			c.gone("given")
 		}},
 	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key or a state, and other fields, lists the jobs that match them all.",

@@ -168,12 +168,7 @@ var boundRules = []Rule{
 func (c *check) holdThousands() *worker {
 	c.tb.Helper()
 	w := c.worker("w", c.q, "other")
-	jobs := make([]broker.NewJob, thousands)
-	for i := range jobs {
-		jobs[i] = c.job(fmt.Sprint("j", i))
-		jobs[i].Queue = w.queues[i%2]
-	}
-	c.accept(jobs...)
+	c.deal(thousands, w.queues...)
 	held := 0
 	for held < thousands {
 		got := len(w.claim(min(broker.MaxClaim, thousands-held)))

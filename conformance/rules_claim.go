@@ -32,9 +32,7 @@ var claimRules = []Rule{
 		two.nothing()
 	}},
 	{"Claim/GivesAtMostMax", "§14", "A claim gives at most Max jobs, and from each share at most the share's Max.", nil, func(c *check) {
-		for i := range 12 {
-			c.accept(c.jobIn([]string{c.q, "other"}[i%2], fmt.Sprint("j", i)))
-		}
+		c.deal(12, c.q, "other")
 		w := c.worker("w", c.q, "other")
 		for _, want := range []struct{ max, first, second int }{{3, 2, 5}, {2, 5, 5}, {5, 1, 1}, {0, 1, 1}} {
 			got, err := c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: want.max,
@@ -49,9 +47,9 @@ var claimRules = []Rule{
 		}
 
 		// Jobs that fall due, which the store may have known before.
-		for i := range 4 {
-			j := c.job(fmt.Sprint("late", i))
-			j.Queue, j.Delay = "due", time.Minute
+		for _, id := range numbered("late", 4) {
+			j := c.later(id, time.Minute)
+			j.Queue = "due"
 			c.accept(j)
 		}
 		w = c.worker("w", "due")

@@ -3,32 +3,28 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 var findRules = []Rule{
-	{"Find/ByID", "§21", "Find by IDs shows exactly the jobs that exist, in whatever state, once each.", nil, func(c *check) {
+	{"Find/ByID", "§21", "Find by IDs shows exactly the jobs that exist, in whatever state, once each, even if an ID is given twice.",
+		nil, func(c *check) {
+			c.everyState()
+			for state, id := range stateIDs {
+				c.must(id, state)
+			}
+			page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q,
+				IDs: []string{"dead", "unknown", "pending", "dead", "active", "unknown"}})
+			c.same("found", sorted(idsOf(page.Jobs)), []string{"active", "dead", "pending"})
+			c.same("cursor", page.Cursor, "")
+		}},
+	{"Find/ByState", "§21", "Each state lists its jobs, and no others, each as Find by ID shows it.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
-			c.must(id, state)
-		}
-		page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"dead", "unknown", "pending", "active"}})
-		c.same("found", sorted(idsOf(page.Jobs)), []string{"active", "dead", "pending"})
-		c.same("cursor", page.Cursor, "")
-	}},
-	{"Find/ByState", "§21", "Each state lists its jobs, and no others.", nil, func(c *check) {
-		c.everyState()
-		for state, id := range stateIDs {
-			c.same("jobs in state "+state.String(), idsOf(c.list(broker.Query{State: state})), []string{id})
-		}
-	}},
-	{"Find/ShowsTheWholeJob", "§21", "A listing shows each job as Find by ID does.", nil, func(c *check) {
-		c.everyState()
-		for state, id := range stateIDs {
-			listed := c.list(broker.Query{State: state})
-			c.same("the listed "+id, listed[0], *c.must(id, state))
+			c.same("jobs in state "+state.String(), c.list(broker.Query{State: state}), []broker.Job{*c.must(id, state)})
 		}
 	}},
 	{"Find/PagesShowEveryJob", "§21", "A listing in pages examines at most Limit records a page, ends, and shows every job.", nil,
@@ -271,6 +267,31 @@ var findRules = []Rule{
 				})
 				for _, id := range ids {
 					c.that(seen[id] || gone[id], "%v job %s\ngot  not shown\nwant shown: it was there throughout", state, id)
+				}
+			}
+		}},
+	{"Find/ForeignCursorsHarmNothing", "§21",
+		"A cursor of another query, or of none, is refused with ErrInvalid, or gives some page.", nil, func(c *check) {
+			c.manyInEachState(c.worker("w"), 3)
+			queries := []broker.Query{{Worker: "w"}, {State: broker.StateDead, Newest: true}}
+			for _, state := range broker.States() {
+				queries = append(queries, broker.Query{State: state})
+			}
+			cursors := []string{"0", "-1", "1:", "x:y:z", "\x00", "'", "99999999999999999999", strings.Repeat("1", 1000)}
+			ask := func(q broker.Query, cursor string) broker.Page {
+				q.Now, q.Queue, q.Limit, q.Cursor = c.now, c.q, 1, cursor
+				page, err := c.b.Find(c.ctx, q)
+				if err != nil {
+					c.is(fmt.Sprintf("Find(%+v)", q), err, broker.ErrInvalid)
+				}
+				return page
+			}
+			for _, q := range queries {
+				cursors = append(cursors, ask(q, "").Cursor)
+			}
+			for _, q := range queries {
+				for _, cursor := range cursors {
+					ask(q, cursor)
 				}
 			}
 		}},

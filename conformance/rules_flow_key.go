@@ -155,7 +155,7 @@ var keyRules = []Rule{
 		}},
 	{"Key/DepthComesBeforeUniqueKeys", "§18",
 		"If a job's partition key is full and its unique key is held, the full key refuses it, even if an earlier job of the " +
-			"request filled the key.", flow.and(unique),
+			"request filled the key; the bytes of the queue refuse before that, and its depth first.", flow.and(unique),
 		func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(1))})
 			keyed := func(id, key, unique string) broker.NewJob {
@@ -166,6 +166,16 @@ var keyRules = []Rule{
 			c.accept(keyed("holder", "z", "u"))
 			r := c.enqueue(keyed("a1", "a", "u"), keyed("b1", "b", ""), keyed("b2", "b", "u"), keyed("a2", "a", "u"))
 			c.errs(r, broker.ErrDuplicate, nil, broker.ErrQueueFull, broker.ErrDuplicate)
+			for _, by := range []struct {
+				field string
+				limit broker.PolicyRequest
+			}{{"key", broker.PolicyRequest{}}, {"bytes", broker.PolicyRequest{MaxBytes: new(int64(1))}},
+				{"", broker.PolicyRequest{MaxDepth: new(int64(1))}}} { // each goes before those before it
+				c.policy(by.limit)
+				var full *broker.Error
+				err := c.refuse(keyed("b3", "b", "u"), broker.ErrQueueFull).Err
+				c.that(errors.As(err, &full) && full.Field == by.field, "Enqueue of b3\ngot  %v\nwant an Error with the field %q", err, by.field)
+			}
 		}},
 	{"Key/OwnRulesTakeThePlace", "§33",
 		"Each rule of a key's own policy replaces the queue's rule for each key.", flow, func(c *check) {

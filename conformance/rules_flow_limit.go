@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -288,7 +289,8 @@ var limitRules = []Rule{
 				{Ordered: new(broker.Order(3))}, {Weight: n(1)},
 				{Key: "k", Weight: n(0)}, {Key: "k", Weight: n(broker.MaxWeight + 1)}, {Key: "k", MaxBytes: n(1)}, {Key: "k",
 					KeyMaxActive: n(1)},
-				{Key: "k", Ordered: new(broker.OrderStop)}, {Key: "k", RetainDead: &broker.Retention{}}, {Key: string(make([]byte, 1<<20))},
+				{Key: "k", Ordered: new(broker.OrderStop)}, {Key: "k", RetainDead: &broker.Retention{}},
+				{Key: strings.Repeat("k", broker.MaxNameLen+1)},
 			} {
 				req.Queue, req.Paused = c.q, &yes
 				_, err := c.b.Policy(c.ctx, req)
@@ -299,7 +301,7 @@ var limitRules = []Rule{
 				_, err := c.b.Keys(c.ctx, req)
 				c.is("Keys", err, broker.ErrInvalid)
 			}
-			c.refuse(c.keyedJob("a", string(make([]byte, 1<<20))), broker.ErrInvalid)
+			c.refuse(c.keyedJob("a", strings.Repeat("k", broker.MaxNameLen+1)), broker.ErrInvalid)
 			c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
 			c.same("policy of the key", c.policy(broker.PolicyRequest{Key: "k"}), broker.Policy{})
 			c.add("a")

@@ -252,7 +252,7 @@ var holdRules = []Rule{
 			c.add("a")
 			for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"},
 				{Kind: broker.OpCancel, Holder: holder}} {
-				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
+				op.Now, op.Refs = c.now, []broker.Ref{c.ref("a")}
 				_, err := c.b.Operate(c.ctx, op)
 				c.is("Operate", err, broker.ErrInvalid)
 			}

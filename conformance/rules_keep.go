@@ -220,11 +220,7 @@ var keepRules = []Rule{
 			j := next()
 			for i, o := range []broker.Outcome{broker.Retry(0, failure("x")), broker.Retry(time.Minute, failure("x")), broker.Snooze(0, failure("")),
 				broker.Snooze(time.Minute, failure("")), broker.Release(), broker.Crash(0, failure("x"))} {
-				want = keptOf(fmt.Sprint("before outcome ", i))
-				w.keep(want, j)
-				w.settle(o.With(want), j)
-				c.pass(o.Delay())
-				j = next()
+				w.keep(keptOf(fmt.Sprint("before outcome ", i)), j)
 				want = keptOf(fmt.Sprint("with outcome ", i))
 				w.settle(o.With(want), j)
 				c.pass(o.Delay())
@@ -338,16 +334,16 @@ var keepRules = []Rule{
 	{"Race/KeepOrRetire", "§31",
 		"If a keep and the end of its worker, by retire or reclaim, come at once, neither undoes what the other's caller was told.", nil,
 		func(c *check) {
-			const n = 30
-			for i := range n {
-				id, by := fmt.Sprint("j", i), c.workerOn(c.open(), fmt.Sprint("w", i))
+			handles := c.handles()
+			for i := range 14 {
+				id, by := fmt.Sprint("j", i), c.workerOn(handles[1], fmt.Sprint("w", i))
 				c.add(id)
 				j := by.one(id)
 				reclaims := i%2 == 1
 				var r *worker
 				if reclaims {
 					c.pass(2 * lease)
-					r = c.workerOn(c.open(), fmt.Sprint("r", i))
+					r = c.workerOn(handles[2], fmt.Sprint("r", i))
 				}
 				var verdicts []broker.Verdict
 				var taken broker.Claimed
@@ -382,7 +378,7 @@ var keepRules = []Rule{
 					r.settle(broker.Complete(nil), &taken.Jobs[k])
 				}
 				if !reclaims {
-					r = c.workerOn(c.open(), fmt.Sprint("r", i))
+					r = c.workerOn(handles[2], fmt.Sprint("r", i))
 					r.settle(broker.Complete(nil), r.one(id))
 				}
 			}

@@ -20,8 +20,7 @@ var layoutRules = []Rule{
 		_, errs["Renew"] = c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "v", Queues: []string{c.q}, Lease: lease,
 			Register: true})
 		_, errs["Claim"] = c.b.Claim(c.ctx, w.request(1))
-		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "b",
-			Epoch: broker.AnyEpoch}}})
+		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{c.ref("b")}})
 		if err == nil {
 			err = operated[0].Err
 		}

@@ -119,12 +119,12 @@ var wakeRules = []Rule{
 			}
 		}},
 	{"Wake/ByWhatIsDueSooner", "§17",
-		"If an enqueue, a retry or a reschedule makes a job due sooner than all that a waiting claim knew, the claim gets it " +
-			"soon after that time.",
+		"If an enqueue, a retry, a reschedule, an unhold or a debounce makes a job due sooner than all that a waiting claim knew, the claim " +
+			"gets it soon after that time.",
 		wait, func(c *check) {
 			c.real()
 			w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
-			for i, trigger := range []func(id string, delay time.Duration) func(){
+			triggers := []func(id string, delay time.Duration) func(){
 				func(id string, delay time.Duration) func() {
 					return func() { c.accept(c.later(id, delay)) }
 				},
@@ -137,7 +137,21 @@ var wakeRules = []Rule{
 					c.accept(c.later(id, 2*time.Hour))
 					return func() { c.reschedule(delay, id) }
 				},
-			} {
+			}
+			if !meets.declared(c.limits) {
+				triggers = append(triggers, func(id string, delay time.Duration) func() {
+					c.accept(c.later(id, delay))
+					c.hold(id)
+					return func() { c.decide(broker.OpUnhold, id) }
+				}, func(id string, delay time.Duration) func() {
+					n := c.debounced(id, 2*time.Hour)
+					n.Body.Unique.Key, n.Body.Unique.Latest = id, 3*time.Hour
+					c.accept(n)
+					n.ID, n.Delay = id+" again", delay
+					return func() { c.replaced(n, id) }
+				})
+			}
+			for i, trigger := range triggers {
 				id := fmt.Sprint("j", i)
 				c.woken(w, id, trigger(id, 5*time.Millisecond))
 				if i == 0 { // from now on, the store knows another job that is due much later

@@ -72,6 +72,17 @@ func (c *check) refuse(job broker.NewJob, target error) broker.Receipt {
 	return r
 }
 
+// deal enqueues n jobs in one request, in turn into these queues, and returns their IDs.
+func (c *check) deal(n int, queues ...string) []string {
+	c.tb.Helper()
+	ids, jobs := numbered("j", n), make([]broker.NewJob, n)
+	for i, id := range ids {
+		jobs[i] = c.jobIn(queues[i%len(queues)], id)
+	}
+	c.accept(jobs...)
+	return ids
+}
+
 // errs requires the errors of receipts; nil means accepted.
 func (c *check) errs(receipts []broker.Receipt, want ...error) {
 	c.tb.Helper()
@@ -174,12 +185,17 @@ func (c *check) queue(name string) broker.QueueInfo {
 	return reply.Queues[0]
 }
 
+// ref names a job of the rule's queue, at any epoch.
+func (c *check) ref(id string) broker.Ref {
+	return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}
+}
+
 // operate applies an operation to jobs of the rule's queue, at any epoch.
 func (c *check) operate(op broker.Operation, ids ...string) []broker.OperationResult {
 	c.tb.Helper()
 	op.Now = c.now
 	for _, id := range ids {
-		op.Refs = append(op.Refs, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch})
+		op.Refs = append(op.Refs, c.ref(id))
 	}
 	results, err := c.b.Operate(c.ctx, op)
 	c.ok("Operate "+op.Kind.String(), err)

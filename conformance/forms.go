@@ -43,7 +43,7 @@ var formed = []string{"Enqueue", "Claim", "Lease", "Settle", "Outcome", "Keep", 
 
 // formsOf returns the forms in which r runs after it ran as written.
 func formsOf(r Rule, l broker.Limits) []*form {
-	if !slices.Contains(formed, r.Group()) || r.declined(l) != nil {
+	if !slices.Contains(formed, r.Group()) || slices.Contains(asWritten, r.ID) || r.declined(l) != nil {
 		return nil
 	}
 	var all []*form

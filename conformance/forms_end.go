@@ -3,24 +3,27 @@ package conformance
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
+
+// asWritten are rules of formed groups about workers, queues, and requests that are refused: no form affects what they prove.
+var asWritten = strings.Fields("Claim/RefusesWhatIsInvalid Claim/VirtualTimeNeverWaits Enqueue/NothingIsNothing " +
+	"Enqueue/RegistersItsQueue Enqueue/TooManyAreRefused Keep/IsBounded Lease/RegistersItsQueue Lease/RenewNeedsRegistration " +
+	"Lease/UnknownWorkerRetires Lease/WorkersAreDescribed Lease/WorkersDescribeThemselvesAnew Outcome/DeadSaysWhy " +
+	"Outcome/HistoryHasADefault Outcome/HistoryIsCapped Settle/NumbersOutliveRenewals Settle/RefusesWhatIsInvalid")
 
 // unfit switches off, for a rule, the parts of a form that contradict it.
 var unfit = map[string]func(*form){
 	// This rule needs IDs that become free again when their jobs are gone.
 	"Enqueue/GeneratedIDIsForgotten": func(f *form) { f.given, f.retention = false, false },
-	// This rule needs an empty store.
-	"Enqueue/RegistersItsQueue": func(f *form) { f.known = false },
 	// These test when remembered IDs lapse: their jobs must leave no record, and
 	// must be enqueued at the rule's time.
 	"Enqueue/GivenIDIsRemembered":     func(f *form) { f.given, f.retention, f.due = false, false, false },
 	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
 	// This rule prunes only its own queue.
 	"Lease/EndedIDIsRememberedForADay": func(f *form) { f.queues = false },
-	// The queue must not exist before the rule.
-	"Lease/RegistersItsQueue": func(f *form) { f.queues = false },
 	// Due jobs have no position in the queue until a claim sees them.
 	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },
 	// Each handle may count priority rounds for itself.

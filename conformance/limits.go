@@ -77,7 +77,7 @@ var (
 			{Kind: broker.OpUnhold, Holder: holder},
 			{Kind: broker.OpEdit, Payload: []byte("new")}, {Kind: broker.OpDelete, Holder: holder}} {
 			for id := range want {
-				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}
+				op.Now, op.Refs = c.now, []broker.Ref{c.ref(id)}
 				_, err := c.b.Operate(c.ctx, op)
 				c.is("Operate: "+op.Kind.String(), err, broker.ErrUnsupported)
 			}

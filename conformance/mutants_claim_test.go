@@ -103,7 +103,8 @@ var claimMutants = []mutant{
 	{"a claim registers its worker", "Claim/UnknownWorkerGetsNothing Lease/RenewNeedsRegistration", always(func(p *patched) {
 		change(&p.claim, func(r *broker.ClaimRequest) { p.register(r.Now, r.Worker, r.Queues[0].Queue) }, nil)
 	})},
-	{"an error takes the jobs along", "Claim/FailingQueueWithholdsNothing Layout/OtherQueuesGoOn", always(func(p *patched) {
+	{"an error takes the jobs along", "Claim/FailingQueueWithholdsNothing Lease/LateClaimLeasesNothing " +
+		"Layout/OtherQueuesGoOn", always(func(p *patched) {
 		next := p.claim
 		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
 			got, err := next(ctx, r)

@@ -65,6 +65,13 @@ var endedMutants = []mutant{
 	{"nothing but records is pruned", "Retention/PruneForgetsWhatLapsed", always(func(p *patched) {
 		change(&p.prune, nil, func(_ *broker.PruneRequest, a *broker.Pruned) { a.Other = 0 })
 	})},
+	{"a prune counts the rates that it forgot", "Retention/OtherCountsNothingElse", sharing(func(p *patched, m *sync.Map) {
+		change(&p.prune, nil, func(r *broker.PruneRequest, a *broker.Pruned) {
+			if _, again := m.LoadOrStore(r.Queues[0], true); !again && p.set(broker.PolicyRequest{Queue: r.Queues[0]}).KeyRate.Jobs > 0 {
+				a.Other++
+			}
+		})
+	})},
 	{"a key's index keeps what is gone", "Find/ByKeyForgetsWhatIsGone", always(func(p *patched) {
 		next := p.find
 		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
@@ -96,6 +103,13 @@ var endedMutants = []mutant{
 }
 
 var answerMutants = []mutant{
+	{"settle numbers outlive their queue", "Operate/RemovedQueueIsForgotten", sharing(func(p *patched, m *sync.Map) {
+		change(&p.settle, nil, func(r *broker.SettleRequest, a *[]broker.Verdict) {
+			if last, seen := m.Swap(r.Worker, r.Number); seen && last.(int64) >= r.Number {
+				(*a)[0] = broker.Verdict{Queue: (*a)[0].Queue, ID: (*a)[0].ID, Err: broker.ErrLeaseLost}
+			}
+		})
+	})},
 	{"a release is not seen", "Watch/SettledIsOfEndedLeasesAndCancels", always(func(p *patched) {
 		p.events(func(e broker.Event) bool { return e.State != broker.StatePending })
 	})},

@@ -128,6 +128,30 @@ var exactMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"the bytes of a job leak when it is held", "Limit/BytesFollowEachStep", func() func(*patched) {
+		var leaked atomic.Int64
+		return func(p *patched) {
+			p.results(func(o broker.Operation, r *broker.OperationResult) {
+				if o.Kind == broker.OpHold && r.Err == nil {
+					leaked.Add(100)
+				}
+			})
+			p.bytes(&leaked)
+		}
+	}},
+	{"content that replaces has no bytes", "Limit/BytesFollowEachStep", func() func(*patched) {
+		var missing atomic.Int64
+		return func(p *patched) {
+			change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+				for i, got := range *a {
+					if got.Replaced {
+						missing.Add(-int64(len(r.Jobs[i].Body.Payload)))
+					}
+				}
+			})
+			p.bytes(&missing)
+		}
+	}},
 	{"the oldest of jobs that are kept back is not told", "Limit/OldestOfWhatIsKeptBack", always(func(p *patched) {
 		change(&p.queues, nil, func(r *broker.QueuesRequest, a *broker.QueuesReply) {
 			for i := range a.Queues {
@@ -235,6 +259,15 @@ func (p *patched) postponeRetries(now time.Time, queue string, by time.Duration)
 		op.Refs = append(op.Refs, j.Ref())
 	}
 	_, _ = p.Broker.Operate(background, op)
+}
+
+// bytes adds a number to the bytes of every queue.
+func (p *patched) bytes(more *atomic.Int64) {
+	change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+		for i := range a.Queues {
+			a.Queues[i].Bytes += more.Load()
+		}
+	})
 }
 
 // forgetStarts begins the rates of a queue's keys anew.

@@ -241,6 +241,16 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
+	{"a full queue of bytes is a full key", "Key/DepthComesBeforeUniqueKeys", always(func(p *patched) {
+		change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i := range *a {
+				var full *broker.Error
+				if errors.As((*a)[i].Err, &full) && full.Field == "bytes" {
+					(*a)[i].Err = &broker.Error{Field: "key", Err: broker.ErrQueueFull}
+				}
+			}
+		})
+	})},
 	{"the depth of a key is not bounded", "Key/MaxDepthBounds Key/DepthComesBeforeUniqueKeys", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) { r.KeyMaxDepth = nil })
 	})},

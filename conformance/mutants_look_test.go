@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,17 @@ var findMutants = []mutant{
 			}
 		})
 	})},
-	{"listings leave errors out", "Find/ShowsTheWholeJob", always(func(p *patched) {
+	{"a cursor of another query fails in the store", "Find/ForeignCursorsHarmNothing", always(func(p *patched) {
+		next := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			page, err := next(ctx, q)
+			if q.Cursor != "" && errors.Is(err, broker.ErrInvalid) {
+				err = broker.ErrUnavailable
+			}
+			return page, err
+		}
+	})},
+	{"listings leave errors out", "Find/ByState", always(func(p *patched) {
 		p.page(func(_ *broker.Query, a *broker.Page) {
 			for i := range a.Jobs {
 				a.Jobs[i].Errors = broker.ErrorLog{}

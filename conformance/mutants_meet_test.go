@@ -156,6 +156,30 @@ var meetMutants = []mutant{
 	{"a debounce has no latest time", "Meet/DebouncePushesTheTime Meet/DebounceOfAPendingJob", always(func(p *patched) {
 		p.met(func(j *broker.NewJob) { j.Body.Unique.Latest *= 1000 })
 	})},
+	{"a debounced job that is due goes to the back", "Meet/DebounceOfADueJob", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i, got := range *a {
+				if got.Replaced && r.Jobs[i].Delay == 0 {
+					p.act(r.Now, broker.OpReschedule, got.Queue, got.ID)
+				}
+			}
+		})
+	})},
+	{"a debounce only replaces what is due", "Meet/DebounceOfADueJob", always(func(p *patched) {
+		change(&p.enqueue, func(r *broker.EnqueueRequest) {
+			r.Jobs = slices.Clone(r.Jobs)
+			for i := range r.Jobs {
+				u := &r.Jobs[i].Body.Unique
+				for _, state := range []broker.State{broker.StatePending, broker.StateScheduled} {
+					p.inAll(broker.Query{Now: r.Now, Queue: r.Jobs[i].Queue, State: state}, func(j *broker.Job) {
+						if j.Unique.Key == u.Key && !j.RunAt.After(r.Now) && u.Conflict == broker.ConflictDebounce {
+							u.Conflict, u.Latest = broker.ConflictReplace, 0
+						}
+					})
+				}
+			}
+		}, nil)
+	})},
 	{"a debounce only pushes out", "Meet/DebounceEarlier", sharing(func(p *patched, m *sync.Map) {
 		p.met(func(j *broker.NewJob) {
 			if last, ok := m.Load(j.Body.Unique.Key); ok && j.Delay < last.(*broker.NewJob).Delay {

@@ -8,7 +8,7 @@ import (
 )
 
 var moreMutants = []mutant{
-	{"an ID given twice shows its job twice", "Find/ByIDGivenTwice", always(func(p *patched) {
+	{"an ID given twice shows its job twice", "Find/ByID", always(func(p *patched) {
 		change(&p.find, nil, func(q *broker.Query, a *broker.Page) {
 			for i, id := range q.IDs {
 				if at := slices.IndexFunc(a.Jobs, func(j broker.Job) bool { return j.ID == id }); at >= 0 && slices.Contains(q.IDs[:i], id) {

@@ -10,7 +10,35 @@ import (
 )
 
 var operateMutants = []mutant{
-	{"every state allows everything", "Operate/ObeysTheTable Operate/ActiveIsNotDeleted Race/OneRedrive Fault/RepeatedOperationsAreHarmless",
+	{"a Ref of a later epoch fits", "Operate/AnEarlierJobWithTheID", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			o.Refs = slices.Clone(o.Refs)
+			for i, ref := range o.Refs {
+				if j := p.look(o.Now, ref.Queue, ref.ID); j != nil && ref.Epoch > j.Epoch {
+					o.Refs[i].Epoch = j.Epoch
+				}
+			}
+		}, nil)
+	})},
+	{"a job takes the place of an earlier one with its ID", "Operate/AnEarlierJobWithTheID", sharing(func(p *patched, m *sync.Map) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for _, got := range *a {
+				if _, again := m.LoadOrStore(got.ID, true); again && got.Err == nil && got.State == broker.StatePending {
+					p.toFront(r.Now, broker.Ref{Queue: got.Queue, ID: got.ID})
+				}
+			}
+		})
+	})},
+	{"records keep no queue", "Operate/KeepsQueuesWithAnyJob", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			if o.Kind == broker.OpRemoveQueue {
+				p.inAll(broker.Query{Now: o.Now, Queue: o.Refs[0].Queue, State: broker.StateCompleted}, func(j *broker.Job) {
+					p.act(o.Now, broker.OpDelete, j.Queue, j.ID)
+				})
+			}
+		}, nil)
+	})},
+	{"every state allows everything", "Operate/ObeysTheTable Race/OneRedrive Fault/RepeatedOperationsAreHarmless",
 		always(func(p *patched) {
 			p.results(func(_ broker.Operation, r *broker.OperationResult) {
 				if errors.Is(r.Err, broker.ErrWrongState) {

@@ -131,6 +131,13 @@ var uniqueMutants = []mutant{
 	{"every key is freed at the start", "Unique/HeldThroughoutAJobsLife", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilDone, broker.UniqueUntilStarted) })
 	})},
+	{"a claim of a due job frees no key", "Unique/FreedWhenStarted", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) {
+			if j.Delay > 0 {
+				setMode(j, broker.UniqueUntilStarted, broker.UniqueUntilDone)
+			}
+		})
+	})},
 	{"no key is freed at the start", "Unique/FreedWhenStarted", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilStarted, broker.UniqueUntilDone) })
 	})},

@@ -53,8 +53,13 @@ var wakeMutants = []mutant{
 			return next(context.WithoutCancel(ctx), r)
 		}
 	})},
-	{"a batch wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine(1, false)},
-	{"a claim that ends takes the others' wake-up along", "Wake/WhoLeavesTakesNoOtherAlong", inLine(100, true)},
+	{"what an unhold makes due sooner wakes nobody", "Wake/ByWhatIsDueSooner", deafTo("unhold")},
+	{"what a debounce makes due sooner wakes nobody", "Wake/ByWhatIsDueSooner", deafTo("debounce")},
+	{"a batch wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine("enqueue", false)},
+	{"a retire of many jobs wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine("retire", false)},
+	{"a resume wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine("resume", false)},
+	{"a redrive of many jobs wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine("redrive", false)},
+	{"a claim that ends takes the others' wake-up along", "Wake/WhoLeavesTakesNoOtherAlong", inLine("", true)},
 	{"a waiter's jobs are lost on their way", "Wake/ManyWaitersShare", func() func(*patched) {
 		var n atomic.Int64
 		return func(p *patched) {
@@ -107,18 +112,29 @@ func deafTo(cause string) func() func(*patched) {
 					}
 				}
 			}
-			change(&p.enqueue, nil, func(*broker.EnqueueRequest, *[]broker.Receipt) { wake("enqueue") })
-			change(&p.retire, nil, func(*broker.RetireRequest, *broker.Retired) { wake("retire") })
-			change(&p.policy, nil, func(*broker.PolicyRequest, *broker.Policy) { wake("resume") })
-			change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { wake(o.Kind.String()) })
-			change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { wake(r.Items[0].Outcome.Kind().String()) })
+			p.causes(wake)
 		}
 	}
 }
 
-// inLine keeps waiting claims in a list, and an enqueue wakes the first few of it. With
+// causes calls wake after each call that may make a job claimable.
+func (p *patched) causes(wake func(cause string)) {
+	change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
+		if slices.ContainsFunc(*a, func(r broker.Receipt) bool { return r.Replaced }) {
+			wake("debounce")
+		} else {
+			wake("enqueue")
+		}
+	})
+	change(&p.retire, nil, func(*broker.RetireRequest, *broker.Retired) { wake("retire") })
+	change(&p.policy, nil, func(*broker.PolicyRequest, *broker.Policy) { wake("resume") })
+	change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { wake(o.Kind.String()) })
+	change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { wake(r.Items[0].Outcome.Kind().String()) })
+}
+
+// inLine keeps waiting claims in a list, and wakes one of them for one cause, and all for the others. With
 // rude, a claim that ends without a job clears the whole list.
-func inLine(wakes int, rude bool) func() func(*patched) {
+func inLine(one string, rude bool) func() func(*patched) {
 	return func() func(*patched) {
 		var mu sync.Mutex
 		var line []chan struct{}
@@ -149,13 +165,17 @@ func inLine(wakes int, rude bool) func() func(*patched) {
 					return got, err
 				}
 			}
-			change(&p.enqueue, nil, func(*broker.EnqueueRequest, *[]broker.Receipt) {
+			p.causes(func(cause string) {
 				mu.Lock()
 				defer mu.Unlock()
-				for n := min(wakes, len(line)); n > 0; n-- {
-					close(line[0])
-					line = line[1:]
+				n := len(line)
+				if cause == one {
+					n = min(n, 1)
 				}
+				for _, signal := range line[:n] {
+					close(signal)
+				}
+				line = line[n:]
 			})
 		}
 	}

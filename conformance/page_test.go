@@ -77,6 +77,8 @@ func (c column) cell(group string, rules int) string {
 		return "not run"
 	case n[conformance.Absent] == done:
 		return "–"
+	case done > rules:
+		cell += " of an earlier suite"
 	case done != rules: // the backend ran a part of the suite, or the report is of an earlier one
 		cell += fmt.Sprintf(", %d not run", rules-done)
 	}
@@ -133,9 +135,10 @@ func TestSuite_CellsOfThePageTellNotRunFromFailed(t *testing.T) {
 		"Part":   {conformance.Passed: 5},
 		"Failed": {conformance.Passed: 5, conformance.Failed: 2},
 		"Absent": {conformance.Absent: 7},
+		"More":   {conformance.Passed: 8},
 	}}
 	for group, want := range map[string]string{
-		"Part": "5, 2 not run", "Failed": "5 + **2 failed**", "Absent": "–", "New": "not run",
+		"Part": "5, 2 not run", "Failed": "5 + **2 failed**", "Absent": "–", "New": "not run", "More": "8 of an earlier suite",
 	} {
 		if got := c.cell(group, 7); got != want {
 			t.Errorf("cell of %s: got %q, want %q", group, got, want)

@@ -30,10 +30,7 @@ func (c *check) racingWorkers() [racers]*worker {
 // addMany enqueues n jobs in one request.
 func (c *check) addMany(prefix string, n int) []string {
 	c.tb.Helper()
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprint(prefix, i)
-	}
+	ids := numbered(prefix, n)
 	c.add(ids...)
 	return ids
 }
@@ -62,7 +59,7 @@ func (c *check) claimWhile(op broker.Operation) (w *worker, claimed []broker.Job
 		}
 		for k := range ids {
 			id, one := ids[(k+15)%raced], op
-			one.Now, one.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}
+			one.Now, one.Refs = c.now, []broker.Ref{c.ref(id)}
 			r, err := other.Operate(c.ctx, one)
 			if err != nil {
 				return err
@@ -121,8 +118,7 @@ func (c *check) givenOnce(n int, take func(w *worker) (broker.Claimed, error)) {
 func (c *check) claimOr(op broker.Operation) {
 	c.tb.Helper()
 	claimed, done := c.raceClaims(op)
-	for i := range raced {
-		id := fmt.Sprint("j", i)
+	for _, id := range numbered("j", raced) {
 		_, was := claimed[id]
 		c.that(was != done[id], "job %s\ngot  %v done %t, claimed %t\nwant one of both", id, op.Kind, done[id], was)
 	}

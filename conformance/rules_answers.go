@@ -15,8 +15,7 @@ var answerRules = []Rule{
 			c.add("first")
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 			w, v := c.worker("w"), c.worker("v")
-			late := c.job("late")
-			late.Delay = time.Hour
+			late := c.later("late", time.Hour)
 			c.add("completed", "retried", "dead", "asked")
 			c.accept(late)
 			held := w.take("first", "completed", "retried", "dead", "asked")
@@ -27,7 +26,7 @@ var answerRules = []Rule{
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[3])
 			w.retire()
 			c.decide(broker.OpRedrive, "dead")
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "retried")[0].Err)
+			c.decide(broker.OpReschedule, "retried")
 			if !c.limits.NoMove {
 				c.hold("dead")
 				c.decide(broker.OpUnhold, "dead")
@@ -50,9 +49,9 @@ var answerRules = []Rule{
 			}{{"first", broker.StatePending}, {"completed", broker.StateCompleted}, {"retried", broker.StateRetry}, {"dead", broker.StateDead},
 				{"asked", broker.StateCancelled}, {"late", broker.StateCancelled}, {"dead", broker.StateCancelled}, {"first",
 					broker.StatePending}, {"first", broker.StateCompleted}} {
-				want[broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: e.id, State: e.state}]++
+				want[c.settledAs(e.id, e.state)]++
 			}
-			last := broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "first", State: broker.StateCompleted}
+			last := c.settledAs("first", broker.StateCompleted)
 			got := map[broker.Event]int{}
 			c.event("the last event", events, func(e broker.Event) bool {
 				got[e]++
@@ -93,9 +92,7 @@ var answerRules = []Rule{
 		nil, func(c *check) {
 			w := c.worker("w")
 			c.add("pending")
-			j := c.job("late")
-			j.Delay = time.Minute
-			c.accept(j)
+			c.accept(c.later("late", time.Minute))
 			c.pause(c.q, true)
 			for _, d := range []time.Duration{0, time.Minute, time.Hour} {
 				c.pass(d)
@@ -111,7 +108,8 @@ var answerRules = []Rule{
 			c.same("claimed", sorted(idsOf(w.claim(2))), []string{"late", "pending"})
 		}},
 	{"Operate/RemovedQueueIsForgotten", "§1",
-		"A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers.", nil, func(c *check) {
+		"A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers " +
+			"with their numbers.", nil, func(c *check) {
 			given := c.job("given")
 			given.Body.GivenID = true
 			c.accept(given)
@@ -122,9 +120,11 @@ var answerRules = []Rule{
 			c.decide(broker.OpDelete, "given")
 			c.keep(time.Hour)
 			w := c.worker("w")
+			c.add("settled")
+			w.settle(broker.Cancel(failure("x")), w.one("settled"))
+			c.decide(broker.OpDelete, "settled")
 			w.retire()
-			r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("removal", r[0].Err)
+			c.ok("removal", c.removeQueue(c.q))
 			c.accept(given)
 			if !c.limits.NoUnique {
 				c.accept(c.uniqueJob("u", "key", window, time.Hour))
@@ -132,7 +132,7 @@ var answerRules = []Rule{
 			}
 			c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
 			again := c.worker("w")
-			again.settle(broker.Complete(nil), again.one("given"))
+			again.settle(broker.Complete(nil), again.one("given")) // with the number of the earlier settle
 			c.gone("given")
 		}},
 	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key or a state, and other fields, lists the jobs that match them all.",
@@ -201,16 +201,10 @@ var answerRules = []Rule{
 			m := c.mark(take)
 			c.same("the dropped mark", c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence}),
 				broker.Marked{Held: true})
-			c.same("the mark after it", c.empty("m"), broker.Marked{})
+			c.same("the mark after it", c.readMark("m"), broker.Marked{})
 			c.mark(take)
 			c.pass(time.Minute)
-			c.same("the lapsed mark", c.empty("m"), broker.Marked{})
-			c.same("a mark that never was", c.empty("n"), broker.Marked{})
+			c.same("the lapsed mark", c.readMark("m"), broker.Marked{})
+			c.same("a mark that never was", c.readMark("n"), broker.Marked{})
 		}},
-}
-
-// empty reads a mark.
-func (c *check) empty(name string) broker.Marked {
-	c.tb.Helper()
-	return c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: name})
 }

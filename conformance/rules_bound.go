@@ -105,9 +105,7 @@ var boundRules = []Rule{
 			for i, q := range []string{c.q, "other", "third"} {
 				c.keepIn(q, time.Minute)
 				for n := range 4 * (i + 1) {
-					j := c.job(fmt.Sprint("j", n))
-					j.Queue = q
-					c.accept(j)
+					c.accept(c.jobIn(q, fmt.Sprint("j", n)))
 				}
 				w := c.worker("w", q)
 				w.settle(broker.Complete(nil), refs(w.claim(20))...)
@@ -141,33 +139,25 @@ var boundRules = []Rule{
 				w.settle(o, refs(w.take(ids[state]...))...)
 			}
 			for i := range n {
-				j := c.job(fmt.Sprint("scheduled-", i))
-				j.Delay = time.Hour
+				j := c.later(fmt.Sprint("scheduled-", i), time.Hour)
 				c.accept(j)
 				ids[broker.StateScheduled] = append(ids[broker.StateScheduled], j.ID)
 			}
 			for state, all := range ids {
-				seen, gone := make(map[string]bool), make(map[string]bool)
-				q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 3}
-				for pages := 0; ; pages++ {
-					page := ask(c, "Find", c.b.Find, q)
-					for _, j := range page.Jobs {
+				seen, gone := make(map[string]bool), 0
+				c.pages(broker.Query{State: state, Limit: 3}, func(jobs []broker.Job) {
+					for _, j := range jobs {
 						seen[j.ID] = true
 					}
-					if q.Cursor = page.Cursor; q.Cursor == "" {
-						break
+					if len(jobs) > 0 {
+						c.decide(broker.OpDelete, jobs[len(jobs)-1].ID)
+						gone++
 					}
-					if len(page.Jobs) > 0 {
-						last := page.Jobs[len(page.Jobs)-1].ID
-						c.decide(broker.OpDelete, last)
-						gone[last] = true
-					}
-					c.that(pages < 100, "listing\ngot  a cursor after 100 pages\nwant an end")
-				}
+				})
 				for _, id := range all {
 					c.that(seen[id],
 						"%v job %s, which has the same time as others\ngot  not listed (the jobs deleted meanwhile: %d)\nwant it listed",
-						state, id, len(gone))
+						state, id, gone)
 				}
 			}
 		}},
@@ -178,12 +168,7 @@ var boundRules = []Rule{
 func (c *check) holdThousands() *worker {
 	c.tb.Helper()
 	w := c.worker("w", c.q, "other")
-	jobs := make([]broker.NewJob, thousands)
-	for i := range jobs {
-		jobs[i] = c.job(fmt.Sprint("j", i))
-		jobs[i].Queue = w.queues[i%2]
-	}
-	c.accept(jobs...)
+	c.deal(thousands, w.queues...)
 	held := 0
 	for held < thousands {
 		got := len(w.claim(min(broker.MaxClaim, thousands-held)))

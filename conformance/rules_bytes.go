@@ -72,6 +72,7 @@ const heavy = 900
 // one after the other from then on.
 func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 	c.tb.Helper()
+	var jobs []broker.NewJob
 	for _, q := range queues {
 		j := c.job(fmt.Sprintf("heavy%02d", c.heavyJobs))
 		c.heavyJobs++
@@ -80,9 +81,9 @@ func (c *check) heavy(delay time.Duration, queues ...string) (ids []string) {
 		if delay > 0 {
 			delay += time.Second
 		}
-		c.accept(j)
-		ids = append(ids, j.ID)
+		jobs, ids = append(jobs, j), append(ids, j.ID)
 	}
+	c.accept(jobs...)
 	return ids
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -31,11 +32,7 @@ var claimRules = []Rule{
 		two.nothing()
 	}},
 	{"Claim/GivesAtMostMax", "§14", "A claim gives at most Max jobs, and from each share at most the share's Max.", nil, func(c *check) {
-		for i := range 12 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = []string{c.q, "other"}[i%2]
-			c.accept(j)
-		}
+		c.deal(12, c.q, "other")
 		w := c.worker("w", c.q, "other")
 		for _, want := range []struct{ max, first, second int }{{3, 2, 5}, {2, 5, 5}, {5, 1, 1}, {0, 1, 1}} {
 			got, err := c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: want.max,
@@ -50,9 +47,9 @@ var claimRules = []Rule{
 		}
 
 		// Jobs that fall due, which the store may have known before.
-		for i := range 4 {
-			j := c.job(fmt.Sprint("late", i))
-			j.Queue, j.Delay = "due", time.Minute
+		for _, id := range numbered("late", 4) {
+			j := c.later(id, time.Minute)
+			j.Queue = "due"
 			c.accept(j)
 		}
 		w = c.worker("w", "due")
@@ -68,9 +65,7 @@ var claimRules = []Rule{
 	{"Claim/ServesSharesInOrder", "§14", "Shares are served in order, and a queue may appear several times.", nil, func(c *check) {
 		for i := range 4 {
 			for _, q := range []string{c.q, "other"} {
-				j := c.job(fmt.Sprint(q, i))
-				j.Queue = q
-				c.accept(j)
+				c.accept(c.jobIn(q, fmt.Sprint(q, i)))
 			}
 		}
 		w := c.worker("w", c.q, "other")
@@ -146,9 +141,7 @@ var claimRules = []Rule{
 			c.must("a", broker.StatePending)
 		}},
 	{"Claim/FailingQueueWithholdsNothing", "§14", "A claim gives the jobs of one queue beside the error of another.", nil, func(c *check) {
-		other := c.job("b")
-		other.Queue = "other"
-		c.accept(c.job("a"), other)
+		c.accept(c.job("a"), c.jobIn("other", "b"))
 		w := c.worker("w")
 		for _, order := range [][]broker.Share{{{Queue: c.q, Max: 5}, {Queue: "other", Max: 5}},
 			{{Queue: "other", Max: 5}, {Queue: c.q, Max: 5}}} {
@@ -212,12 +205,8 @@ var claimRules = []Rule{
 	}},
 	{"Claim/DiscardsManyVoidEntries", "§3",
 		"However many pending jobs were deleted or cancelled, the next claims find the jobs behind them.", nil, func(c *check) {
-			var ids []string
-			for i := range 900 {
-				ids = append(ids, fmt.Sprint("void", i))
-			}
-			c.add(ids...)
-			c.add("behind")
+			ids := numbered("void", 900)
+			c.add(append(ids, "behind")...)
 			c.decide(broker.OpDelete, ids[:450]...)
 			c.decide(broker.OpCancel, ids[450:]...)
 			c.worker("w").take("behind")
@@ -242,26 +231,14 @@ func settleOf(worker string, job *broker.Job) broker.SettleRequest {
 // the backend gives only a part of them, it asks for the rest of each share.
 func (c *check) claimShares(w *worker, n int, shares []broker.Share) []string {
 	c.tb.Helper()
-	var ids []string
-	left := append([]broker.Share(nil), shares...)
-	for empty := 0; len(ids) < n && empty < 10; {
-		got := ask(c, "Claim", w.b.Claim, broker.ClaimRequest{Now: c.now, Worker: w.id, Max: n - len(ids), Queues: left})
-		c.claimed(w, got, n-len(ids))
-		ids = append(ids, idsOf(got.Jobs)...)
+	left := slices.Clone(shares)
+	return idsOf(w.gather("Claim", n, func(most int) (broker.Claimed, error) {
+		got, err := w.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: w.id, Max: most, Queues: left})
 		for _, j := range got.Jobs {
-			for i := range left {
-				if left[i].Queue == j.Queue && left[i].Max > 0 {
-					left[i].Max--
-					break
-				}
-			}
+			i := slices.IndexFunc(left, func(s broker.Share) bool { return s.Queue == j.Queue && s.Max > 0 })
+			c.that(i >= 0, "claim of %+v\ngot  %s, of %s\nwant no share exceeded", shares, j.ID, j.Queue)
+			left[i].Max--
 		}
-		if !got.More {
-			break
-		}
-		if len(got.Jobs) == 0 {
-			empty++
-		}
-	}
-	return ids
+		return got, err
+	}))
 }

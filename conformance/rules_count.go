@@ -165,9 +165,7 @@ var countRules = []Rule{
 	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; if queues are asked for by name, those that do not exist are left out.", nil,
 		func(c *check) {
 			for _, q := range []string{"b", "c", "a", "B"} {
-				j := c.job("x")
-				j.Queue = q
-				c.accept(j)
+				c.accept(c.jobIn(q, "x"))
 			}
 			names := func(asked ...string) []string {
 				reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now, Names: asked})
@@ -181,9 +179,7 @@ var countRules = []Rule{
 			c.same("queues by name", names("c", "unknown", "a"), []string{"a", "c"})
 		}},
 	{"Count/AreOfOneQueue", "§23", "Counts count only the jobs of their own queue.", nil, func(c *check) {
-		other := c.job("a")
-		other.Queue = "other"
-		c.accept(c.job("a"), c.job("b"), other)
+		c.accept(c.job("a"), c.job("b"), c.jobIn("other", "a"))
 		c.worker("w", "other").claim(1)
 		c.same("pending here", c.counted(c.q).Counts[broker.StatePending], int64(2))
 		c.same("active here", c.counted(c.q).Counts[broker.StateActive], int64(0))

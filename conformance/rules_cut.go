@@ -48,8 +48,7 @@ var cutRules = []Rule{
 			c.expiring(f, "Enqueue", func() {
 				var jobs []broker.NewJob
 				for k := range 6 {
-					j := c.job(fmt.Sprint("j", n))
-					j.Queue = []string{c.q, "other"}[k%2]
+					j := c.jobIn([]string{c.q, "other"}[k%2], fmt.Sprint("j", n))
 					if k%3 == 0 && !c.limits.NoUnique {
 						j.Body.Unique = broker.Unique{Key: j.ID, Mode: untilDone}
 					}

@@ -77,17 +77,13 @@ var dataRules = []Rule{
 	{"Data/ResultsComeBackUnchanged", "§2", "Results come back byte for byte.", nil, func(c *check) {
 		c.keep(time.Hour)
 		w := c.worker("w")
-		var ids []string
-		for i := range oddBytes {
-			ids = append(ids, fmt.Sprint("j", i))
-		}
-		c.add(ids...)
+		ids := c.addMany("j", len(oddBytes))
 		held := w.take(ids...)
-		var items []broker.Settlement
-		for i, r := range oddBytes {
-			items = append(items, broker.Settlement{Job: &held[i], Outcome: broker.Complete([]byte(r))})
+		var outcomes []broker.Outcome
+		for _, r := range oddBytes {
+			outcomes = append(outcomes, broker.Complete([]byte(r)))
 		}
-		w.send(items...)
+		w.settleEach(held, outcomes...)
 		for i, r := range oddBytes {
 			got := c.must(ids[i], broker.StateCompleted).Result
 			c.that(string(got) == r, "result %d\ngot  %q\nwant %q", i, got, r)
@@ -115,8 +111,7 @@ var dataRules = []Rule{
 		c.audited = false // too many queues
 		var jobs []broker.NewJob
 		for _, name := range oddNames {
-			j := c.job(name)
-			j.Queue = name
+			j := c.jobIn(name, name)
 			jobs = append(jobs, j)
 			jobs = append(jobs, c.job(name))
 		}

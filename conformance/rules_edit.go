@@ -101,15 +101,14 @@ var editRules = []Rule{
 		"An edit of several jobs, a payload over the limit, and a payload in another operation are refused, and nothing changes.", moves,
 		func(c *check) {
 			c.add("a", "b")
-			ref := func(id string) broker.Ref { return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch} }
 			for _, bad := range []struct {
 				op   broker.Operation
 				want error
 			}{
-				{broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{ref("a"), ref("b")}}, broker.ErrInvalid},
-				{broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{ref("a")}, Payload: make([]byte, c.limits.PayloadLimit()+1)},
+				{broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{c.ref("a"), c.ref("b")}}, broker.ErrInvalid},
+				{broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{c.ref("a")}, Payload: make([]byte, c.limits.PayloadLimit()+1)},
 					broker.ErrTooLarge},
-				{broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{ref("a")}, Payload: []byte("p")}, broker.ErrInvalid},
+				{broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{c.ref("a")}, Payload: []byte("p")}, broker.ErrInvalid},
 			} {
 				bad.op.Now = c.now
 				_, err := c.b.Operate(c.ctx, bad.op)

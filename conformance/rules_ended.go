@@ -88,9 +88,7 @@ var endedRules = []Rule{
 		"A reclaim gives the jobs of the queues where its caller is alive, together with the error of " +
 			"those where it is not.", nil, func(c *check) {
 			for _, q := range []string{c.q, "other"} {
-				j := c.job("a")
-				j.Queue = q
-				c.accept(j)
+				c.accept(c.jobIn(q, "a"))
 			}
 			w, r := c.worker("w", c.q, "other"), c.worker("r")
 			c.same("claimed", len(w.claim(2)), 2)
@@ -138,6 +136,22 @@ var endedRules = []Rule{
 			c.pass(broker.EndedWorkerSpan - 2*time.Hour)
 			other("a day after a worker's end", max(1, c.limits.Shards)) // each shard had it
 			other("again", 0)
+		}},
+	{"Retention/OtherCountsNothingElse", "§23",
+		"Other does not count what a store keeps for itself, such as counts of rates, or a unique key whose TTL has passed.", nil,
+		func(c *check) {
+			c.add("first of the queue")
+			w := c.worker("w")
+			if !c.limits.NoFlow {
+				c.policy(broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: time.Second}})
+				c.addTo("k", "a")
+			}
+			w.settle(broker.Complete(nil), refs(w.claim(9))...)
+			if !c.limits.NoUnique {
+				c.accept(c.uniqueJob("holds its key for a minute", "key", untilDone, time.Minute))
+			}
+			c.pass(2 * time.Hour)
+			c.same("pruned", c.prune(), broker.Pruned{})
 		}},
 	{"Find/ByKeyForgetsWhatIsGone", "§21",
 		"A job leaves the listing of its key when its record goes, in whatever way, and leaves nothing behind that later pages must pass.", nil,

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,8 +13,7 @@ var enqueueRules = []Rule{
 	{"Enqueue/ReceiptsStandInOrder", "§18", "Receipts are in the order of the request, whatever queues it names.", nil, func(c *check) {
 		var jobs []broker.NewJob
 		for i := range 9 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = []string{"q", "other", "third"}[i%3]
+			j := c.jobIn([]string{"q", "other", "third"}[i%3], fmt.Sprint("j", i))
 			if i%4 == 3 {
 				j.Delay = time.Minute
 			}
@@ -62,13 +60,8 @@ var enqueueRules = []Rule{
 			headers := c.job("headers")
 			headers.Body.Headers = map[string]string{"h": strings.Repeat("x", broker.MaxHeaderBytes)}
 			jobs := []broker.NewJob{c.job("first"), brace, noType, c.job("middle"), noID, odd, both, headers, c.job("last")}
-			want := []error{nil, broker.ErrInvalid, broker.ErrInvalid, nil, broker.ErrInvalid, broker.ErrInvalid, broker.ErrInvalid,
-				broker.ErrTooLarge, nil}
-			for i, r := range c.enqueue(jobs...) {
-				if !errors.Is(r.Err, want[i]) {
-					c.failf("error of item %d, %q\ngot  %v\nwant %v", i, r.ID, r.Err, want[i])
-				}
-			}
+			c.errs(c.enqueue(jobs...), nil, broker.ErrInvalid, broker.ErrInvalid, nil, broker.ErrInvalid, broker.ErrInvalid,
+				broker.ErrInvalid, broker.ErrTooLarge, nil)
 			c.worker("w").take("first", "middle", "last")
 			for _, id := range []string{"no-type", "odd", "both", "headers"} {
 				c.gone(id)
@@ -78,8 +71,7 @@ var enqueueRules = []Rule{
 		"The ID of a stored job is refused with ErrDuplicate and that ID as holder, in every state, and changes nothing.", nil,
 		func(c *check) {
 			w := c.worker("w")
-			scheduled := c.job("scheduled")
-			scheduled.Delay = time.Hour
+			scheduled := c.later("scheduled", time.Hour)
 			c.add("active", "dead", "retry")
 			held := w.take("active", "dead", "retry")
 			w.settle(broker.Die(broker.ReasonSkipRetry, failure("no")), &held[1])

@@ -51,7 +51,7 @@ var exactRules = []Rule{
 			w.settle(broker.Crash(odd, failure("x")), &held[1])
 			w.settle(broker.Snooze(odd, failure("")), &held[2])
 			w.settle(broker.Retry(time.Hour, failure("x")), &held[3], &held[4])
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: odd}, "delayed")[0].Err)
+			c.reschedule(odd, "delayed")
 			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: c.now.Add(odd)}, "timed")[0].Err)
 			for _, id := range ids {
 				c.same("due time of "+id, c.must(id, broker.StateRetry).RunAt, c.now.Add(time.Second+c.tick))
@@ -94,8 +94,7 @@ var exactRules = []Rule{
 			w.settle(broker.Complete(nil), &held[0])
 			c.decide(broker.OpCancel, "b")
 			for _, events := range all {
-				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
-				c.event("request to cancel", events, func(e broker.Event) bool { return e.Kind == broker.EventCancel && e.ID == "b" })
+				c.sees(events, c.settledAs("a", broker.StateCompleted), broker.Event{Kind: broker.EventCancel, Queue: c.q, ID: "b"})
 			}
 		}},
 	{"Limit/RetryRateIsOfRetriesAlone", "§38",
@@ -108,9 +107,7 @@ var exactRules = []Rule{
 			w.settle(broker.Retry(time.Hour, failure("x")), &held[1])
 			w.settle(broker.Retry(3*time.Second, failure("x")), &held[2])
 			for i := range 3 {
-				j := c.job(fmt.Sprint("scheduled ", i))
-				j.Delay = time.Second
-				c.accept(j)
+				c.accept(c.later(fmt.Sprint("scheduled ", i), time.Second))
 			}
 			c.pass(2 * time.Second)
 			c.same("claimed scheduled jobs", len(w.claim(10)), 3)
@@ -146,6 +143,64 @@ var exactRules = []Rule{
 				w.renew()
 				c.same("claimed later at the "+name, len(w.claim(5)), 1)
 			}
+		}},
+	{"Limit/BytesFollowEachStep", "§32",
+		"Bytes are those of the jobs that are pending, scheduled, waiting or in retry, whatever steps led there, and none in the end.", flow,
+		func(c *check) {
+			bytes := func() int64 { return c.counted(c.q).Bytes }
+			after := func(step string, want int64) {
+				c.tb.Helper()
+				c.same("bytes after "+step, bytes(), want)
+			}
+			c.add("a", "b")
+			both, w, r := bytes(), c.worker("w"), c.worker("r")
+			w.settleEach(w.takeAll("a", "b"), broker.Release(), broker.Retry(time.Hour, failure("x")))
+			after("a release and a retry", both)
+			c.decide(broker.OpReschedule, "b")
+			after("a reschedule", both)
+			w.takeAll("a", "b")
+			w.retire()
+			after("a retire", both)
+			c.worker("v").takeAll("a", "b")
+			c.runOut(r)
+			held := r.reclaim(2)
+			after("a reclaim", 0)
+			r.settle(broker.Die(broker.ReasonCrashes, failure("x")), refs(held)...)
+			after("two deaths", 0)
+			c.decide(broker.OpRedrive, "a", "b")
+			after("a redrive", both)
+			if !c.limits.NoMove {
+				c.hold("a", "b")
+				after("a hold", both)
+				c.decide(broker.OpUnhold, "a", "b")
+				after("an unhold", both)
+			}
+			if !meets.declared(c.limits) {
+				of := func(id string, size int) broker.NewJob {
+					n := c.meeting(id, broker.ConflictKeepLast)
+					n.Body.Payload = make([]byte, size)
+					return n
+				}
+				replaces := func(id, into string) {
+					c.tb.Helper()
+					before := bytes()
+					c.replaced(of(id, 5000), into)
+					c.that(bytes() > before+4000, "bytes after a replacement by 5000 bytes\ngot  %d\nwant more than %d", bytes(), before+4000)
+					c.replaced(of(id+"'", 10), into)
+					after("replacements by a large job and by one of the first size", before)
+				}
+				c.accept(of("c'", 10)) // later headers are as long as its own
+				replaces("d", "c'")
+				u := c.worker("u")
+				held = u.claim(3)
+				c.accept(of("e'", 10))
+				one := bytes()
+				replaces("f", "e'")
+				u.settle(broker.Complete(nil), refs(held)...)
+				after("the end of the job before it", one)
+			}
+			c.decide(broker.OpCancel, idsOf(c.list(broker.Query{State: broker.StatePending}))...)
+			after("the end of all jobs", 0)
 		}},
 	{"Limit/OldestOfWhatIsKeptBack", "§23",
 		"OldestPending and Oldest tell of pending jobs of which none may start now, since their key or queue keeps them back.", flow,

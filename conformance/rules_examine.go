@@ -12,9 +12,7 @@ var examineRules = []Rule{
 		c.add("a", "b", "c", "d", "e")
 		w := c.worker("w")
 		w.take("a")
-		late := c.job("late")
-		late.Delay = time.Hour
-		c.accept(late)
+		c.accept(c.later("late", time.Hour))
 		req := broker.ExamineRequest{Now: c.now, Queue: c.q, Limit: 2}
 		for steps := 1; ; steps++ {
 			got := ask(c, "Examine", c.b.Examine, req)

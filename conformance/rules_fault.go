@@ -211,8 +211,7 @@ var faultRules = []Rule{
 			for kind, want := range map[broker.OperationKind]error{broker.OpRedrive: broker.ErrWrongState,
 				broker.OpDelete: broker.ErrNotFound} {
 				id := map[broker.OperationKind]string{broker.OpRedrive: "dead", broker.OpDelete: "completed"}[kind]
-				_, err := c.faulty("Operate").Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{{Queue: c.q,
-					ID: id, Epoch: broker.AnyEpoch}}})
+				_, err := c.faulty("Operate").Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{c.ref(id)}})
 				c.is("Operate", err, faulty.ErrReplyLost)
 				c.is("repeated "+kind.String(), c.operate(broker.Operation{Kind: kind}, id)[0].Err, want)
 			}
@@ -222,7 +221,7 @@ var faultRules = []Rule{
 		req := broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute, Value: []byte("value")}
 		_, err := c.faulty("Mark").Mark(c.ctx, req)
 		c.is("Mark", err, faulty.ErrReplyLost)
-		first := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
+		first := c.readMark("m")
 		c.that(first.Held && first.Owner == "a", "the mark\ngot  %+v\nwant it held by a", first)
 		req.Value = []byte("of the repeat")
 		again := c.mark(req)
@@ -233,9 +232,7 @@ var faultRules = []Rule{
 		"Other workers take over the jobs that a dead process held, in every queue, and complete them.", nil, func(c *check) {
 			dead := c.workerOn(c.open(), "dead", c.q, "other")
 			r := c.worker("r", c.q, "other")
-			other := c.job("b")
-			other.Queue = "other"
-			c.accept(c.job("a"), other, c.job("c"))
+			c.accept(c.job("a"), c.jobIn("other", "b"), c.job("c"))
 			if !c.limits.NoUnique {
 				c.accept(c.uniqueJob("u", "key", untilDone, 0))
 			}
@@ -300,8 +297,7 @@ func (c *check) everyMethod(ctx context.Context, b broker.Broker) map[string]err
 	_, errs["Prune"] = b.Prune(ctx, broker.PruneRequest{Now: c.now, Queues: queues, Max: 1})
 	_, errs["Find"] = b.Find(ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"never"}})
 	_, errs["Queues"] = b.Queues(ctx, broker.QueuesRequest{Now: c.now})
-	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "never",
-		Epoch: broker.AnyEpoch}}})
+	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{c.ref("never")}})
 	_, errs["Policy"] = b.Policy(ctx, broker.PolicyRequest{Queue: c.q})
 	if !c.limits.NoFlow {
 		_, errs["Keys"] = b.Keys(ctx, broker.KeysRequest{Now: c.now, Queue: c.q})

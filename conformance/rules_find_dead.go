@@ -15,21 +15,19 @@ var findDeadRules = []Rule{
 			broker.ReasonExpired}
 		agrees := func(when string, dead int) {
 			c.tb.Helper()
-			all := broker.Query{State: broker.StateDead, Suppressed: true}
-			c.same("dead jobs "+when, len(c.list(all)), dead)
-			for n := range 2 * len(types) * len(reasons) {
-				q := all
-				q.Newest, q.Type, q.Reason = n%2 == 1, types[n/2%len(types)], reasons[n/2/len(types)]
-				for _, q.Suppressed = range []bool{false, true} {
+			c.same("dead jobs "+when, len(c.list(broker.Query{State: broker.StateDead, Suppressed: true})), dead)
+			for n := range 4 {
+				q := broker.Query{State: broker.StateDead, Newest: n%2 == 1, Suppressed: n > 1}
+				listed := c.list(q)
+				for k := range len(types) * len(reasons) {
+					q.Type, q.Reason, q.Limit = types[k%len(types)], reasons[k/len(types)], 1+(n+k)%2*99
 					want := []string{}
-					for _, j := range c.list(broker.Query{State: broker.StateDead, Suppressed: q.Suppressed, Newest: q.Newest}) {
+					for _, j := range listed {
 						if (q.Type == "" || j.Type == q.Type) && (q.Reason == broker.ReasonNone || j.Reason == q.Reason) {
 							want = append(want, j.ID)
 						}
 					}
-					for _, q.Limit = range []int{1, 100} {
-						c.same(fmt.Sprintf("%s, dead jobs for %+v", when, q), idsOf(c.list(q)), want)
-					}
+					c.same(fmt.Sprintf("%s, dead jobs for %+v", when, q), idsOf(c.list(q)), want)
 				}
 			}
 		}

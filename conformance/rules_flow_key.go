@@ -131,9 +131,7 @@ var keyRules = []Rule{
 			late := c.keyedJob("a2", "a")
 			late.Delay = time.Hour
 			r := c.enqueue(c.keyedJob("a1", "a"), late, c.keyedJob("a3", "a"), c.keyedJob("b1", "b"), c.job("c1"), c.job("c2"), c.job("c3"))
-			for i, want := range []error{nil, nil, broker.ErrQueueFull, nil, nil, nil, nil} {
-				c.same("refused: "+r[i].ID, errors.Is(r[i].Err, broker.ErrQueueFull), want != nil)
-			}
+			c.errs(r, nil, nil, broker.ErrQueueFull, nil, nil, nil, nil)
 			var full *broker.Error
 			c.that(errors.As(r[2].Err, &full) && full.Field == "key", "the third of a key\ngot  %v\nwant an Error with the field key",
 				r[2].Err)
@@ -157,7 +155,7 @@ var keyRules = []Rule{
 		}},
 	{"Key/DepthComesBeforeUniqueKeys", "§18",
 		"If a job's partition key is full and its unique key is held, the full key refuses it, even if an earlier job of the " +
-			"request filled the key.", flow.and(unique),
+			"request filled the key; the bytes of the queue refuse before that, and its depth first.", flow.and(unique),
 		func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(1))})
 			keyed := func(id, key, unique string) broker.NewJob {
@@ -167,8 +165,16 @@ var keyRules = []Rule{
 			}
 			c.accept(keyed("holder", "z", "u"))
 			r := c.enqueue(keyed("a1", "a", "u"), keyed("b1", "b", ""), keyed("b2", "b", "u"), keyed("a2", "a", "u"))
-			for i, want := range []error{broker.ErrDuplicate, nil, broker.ErrQueueFull, broker.ErrDuplicate} {
-				c.that(errors.Is(r[i].Err, want), "Enqueue of %s\ngot  error %v\nwant %v", r[i].ID, r[i].Err, want)
+			c.errs(r, broker.ErrDuplicate, nil, broker.ErrQueueFull, broker.ErrDuplicate)
+			for _, by := range []struct {
+				field string
+				limit broker.PolicyRequest
+			}{{"key", broker.PolicyRequest{}}, {"bytes", broker.PolicyRequest{MaxBytes: new(int64(1))}},
+				{"", broker.PolicyRequest{MaxDepth: new(int64(1))}}} { // each goes before those before it
+				c.policy(by.limit)
+				var full *broker.Error
+				err := c.refuse(keyed("b3", "b", "u"), broker.ErrQueueFull).Err
+				c.that(errors.As(err, &full) && full.Field == by.field, "Enqueue of b3\ngot  %v\nwant an Error with the field %q", err, by.field)
 			}
 		}},
 	{"Key/OwnRulesTakeThePlace", "§33",
@@ -209,8 +215,7 @@ var keyRules = []Rule{
 			c.policy(broker.PolicyRequest{Key: "b", Weight: new(int64(broker.NoLimit))})
 			c.same("keys when the last rule of b was removed", c.keyNames(9), []string{"a"})
 			c.same("policy of b", c.policy(broker.PolicyRequest{Key: "b"}), broker.Policy{})
-			r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("removal of the queue", r[0].Err)
+			c.ok("removal of the queue", c.removeQueue(c.q))
 			c.add("j")
 			c.same("keys of a queue of the same name", len(c.keyNames(9)), 0)
 			c.same("policy of a", c.policy(broker.PolicyRequest{Key: "a"}), broker.Policy{})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,8 +16,7 @@ var limitRules = []Rule{
 	{"Limit/MaxActiveBounds", "§32",
 		"Claims of all workers and handles together lease at most as many jobs as may be active.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(3))})
-			ids := numbered("j", 8)
-			c.add(ids...)
+			ids := c.addMany("j", 8)
 			w, v := c.worker("w"), c.workerOn(c.open(), "v")
 			held := w.take(ids[:2]...)
 			c.same("claimed by the other", idsOf(v.claim(5)), ids[2:3])
@@ -42,8 +42,7 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/ChangesCountAtOnce", "§37", "A change of a limit counts for the next claim and takes back no lease.", flow, func(c *check) {
-		ids := numbered("j", 8)
-		c.add(ids...)
+		ids := c.addMany("j", 8)
 		w := c.worker("w")
 		held := w.take(ids[:4]...)
 		c.policy(broker.PolicyRequest{MaxActive: new(int64(2))})
@@ -114,8 +113,7 @@ var limitRules = []Rule{
 		"A lease counts once, even if its answer was lost; a job that is released and claimed again counts again, and a reclaim counts nothing.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 3}})
-			ids := numbered("j", 8)
-			c.add(ids...)
+			ids := c.addMany("j", 8)
 			lossy := faulty.Wrap(c.open(), faulty.Plan{{Method: "Claim", Fault: faulty.ReplyLost}})
 			v := c.workerOn(lossy, "v")
 			_, err := lossy.Claim(c.ctx, v.request(1))
@@ -137,9 +135,7 @@ var limitRules = []Rule{
 		func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 3, Per: 10 * time.Second}})
 			c.add("a", "b", "c")
-			late := c.job("late")
-			late.Delay = time.Hour
-			c.accept(late)
+			c.accept(c.later("late", time.Hour))
 			w := c.worker("w")
 			start := c.now
 			w.take("a")
@@ -247,8 +243,7 @@ var limitRules = []Rule{
 		"Of the due jobs in retry, only as many become pending as the rate allows; the others stay in retry, and NextDue says until when.",
 		flow,
 		func(c *check) {
-			ids := numbered("j", 5)
-			c.add(ids...)
+			ids := c.addMany("j", 5)
 			w := c.worker("w")
 			for i, j := range w.take(ids...) {
 				w.settle(broker.Retry(time.Duration(i+1)*time.Millisecond, failure("x")), &j)
@@ -266,13 +261,10 @@ var limitRules = []Rule{
 	{"Limit/RetriesLetOthersGoAhead", "§38",
 		"Retries over the rate keep back neither other pending jobs nor scheduled ones.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
-			ids := numbered("j", 50)
-			c.add(ids...)
+			ids := c.addMany("j", 50)
 			w := c.worker("w")
 			w.settle(broker.Retry(time.Millisecond, failure("x")), refs(w.take(ids...))...)
-			late := c.job("late")
-			late.Delay = time.Second
-			c.accept(late)
+			c.accept(c.later("late", time.Second))
 			c.pass(time.Second)
 			c.add("fresh")
 			got := idsOf(w.claim(10))
@@ -297,7 +289,8 @@ var limitRules = []Rule{
 				{Ordered: new(broker.Order(3))}, {Weight: n(1)},
 				{Key: "k", Weight: n(0)}, {Key: "k", Weight: n(broker.MaxWeight + 1)}, {Key: "k", MaxBytes: n(1)}, {Key: "k",
 					KeyMaxActive: n(1)},
-				{Key: "k", Ordered: new(broker.OrderStop)}, {Key: "k", RetainDead: &broker.Retention{}}, {Key: string(make([]byte, 1<<20))},
+				{Key: "k", Ordered: new(broker.OrderStop)}, {Key: "k", RetainDead: &broker.Retention{}},
+				{Key: strings.Repeat("k", broker.MaxNameLen+1)},
 			} {
 				req.Queue, req.Paused = c.q, &yes
 				_, err := c.b.Policy(c.ctx, req)
@@ -308,7 +301,7 @@ var limitRules = []Rule{
 				_, err := c.b.Keys(c.ctx, req)
 				c.is("Keys", err, broker.ErrInvalid)
 			}
-			c.refuse(c.keyedJob("a", string(make([]byte, 1<<20))), broker.ErrInvalid)
+			c.refuse(c.keyedJob("a", strings.Repeat("k", broker.MaxNameLen+1)), broker.ErrInvalid)
 			c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
 			c.same("policy of the key", c.policy(broker.PolicyRequest{Key: "k"}), broker.Policy{})
 			c.add("a")

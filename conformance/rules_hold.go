@@ -54,20 +54,15 @@ var holdRules = []Rule{
 	{"Hold/InPages", "§21", "Waiting jobs are listed page by page, each at least once, also while others come back.", moves, func(c *check) {
 		ids := c.addMany("j", 25)
 		c.hold(ids...)
-		seen := make(map[string]bool)
-		q := broker.Query{Now: c.now, Queue: c.q, State: broker.StateWaiting, Limit: 4, NoPayload: true}
-		for page := 0; page < 100; page++ {
-			got := ask(c, "Find", c.b.Find, q)
-			for _, j := range got.Jobs {
+		seen, page := make(map[string]bool), 0
+		c.pages(broker.Query{State: broker.StateWaiting, Limit: 4, NoPayload: true}, func(jobs []broker.Job) {
+			for _, j := range jobs {
 				seen[j.ID] = true
 			}
-			if page == 1 {
+			if page++; page == 2 {
 				c.decide(broker.OpUnhold, ids[3], ids[12], ids[20])
 			}
-			if q.Cursor = got.Cursor; q.Cursor == "" {
-				break
-			}
-		}
+		})
 		for i, id := range ids {
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
@@ -77,19 +72,14 @@ var holdRules = []Rule{
 		moves, func(c *check) {
 			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
 				ids := c.addMany(take.Kind.String(), 30)
-				q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
 				taken := 0
-				for range 100 {
-					page := ask(c, "Find", c.b.Find, q)
-					for _, j := range page.Jobs {
+				c.pages(broker.Query{State: broker.StatePending, Limit: 4}, func(jobs []broker.Job) {
+					for _, j := range jobs {
 						if c.operate(take, j.ID)[0].Err == nil {
 							taken++
 						}
 					}
-					if q.Cursor = page.Cursor; q.Cursor == "" {
-						break
-					}
-				}
+				})
 				c.same("jobs that were listed and taken", taken, len(ids))
 			}
 		}},
@@ -253,8 +243,7 @@ var holdRules = []Rule{
 	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", moves, func(c *check) {
 		c.add("a")
 		c.hold("a")
-		r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.is("removal of the queue", r[0].Err, broker.ErrWrongState)
+		c.is("removal of the queue", c.removeQueue(c.q), broker.ErrWrongState)
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")
 	}},
@@ -263,7 +252,7 @@ var holdRules = []Rule{
 			c.add("a")
 			for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"},
 				{Kind: broker.OpCancel, Holder: holder}} {
-				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
+				op.Now, op.Refs = c.now, []broker.Ref{c.ref("a")}
 				_, err := c.b.Operate(c.ctx, op)
 				c.is("Operate", err, broker.ErrInvalid)
 			}

@@ -274,9 +274,7 @@ var keepLastRules = []Rule{
 				behind.Body.Unique.Key = a
 				c.parks(behind, a)
 				w.settle(broker.Retry(time.Hour, failure("x")), held)
-				results, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{
-					{Queue: c.q, ID: a, Epoch: broker.AnyEpoch}, {Queue: c.q, ID: b}}})
-				c.ok(kind.String(), err)
+				results := c.operate(broker.Operation{Kind: kind, Refs: []broker.Ref{c.ref(a), {Queue: c.q, ID: b}}})
 				c.ok(kind.String()+" of the holder", results[0].Err)
 				c.is(kind.String()+" of the one behind, at its epoch before", results[1].Err, broker.ErrWrongState)
 				c.same("epoch of the one that was behind", c.must(b, broker.StatePending).Epoch, int64(1))
@@ -352,10 +350,9 @@ var keepLastRules = []Rule{
 	}},
 	{"Race/KeepLastAgainstTheEnd", "§41", "If several jobs that keep the last come while their holder ends, none is lost, one waits " +
 		"at most, and all that were stored run.", meets, func(c *check) {
-		const rounds = 30
 		w := c.worker("w")
 		handles := c.handles()
-		for round := range rounds {
+		for round := range 15 {
 			first := c.meeting(fmt.Sprint("first", round), broker.ConflictKeepLast)
 			c.accept(first)
 			held := w.one(first.ID)

@@ -20,8 +20,7 @@ var layoutRules = []Rule{
 		_, errs["Renew"] = c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "v", Queues: []string{c.q}, Lease: lease,
 			Register: true})
 		_, errs["Claim"] = c.b.Claim(c.ctx, w.request(1))
-		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "b",
-			Epoch: broker.AnyEpoch}}})
+		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{c.ref("b")}})
 		if err == nil {
 			err = operated[0].Err
 		}
@@ -47,14 +46,10 @@ var layoutRules = []Rule{
 	}},
 	{"Layout/OtherQueuesGoOn", "§5", "A queue of a newer layout does not affect other queues.", nil, func(c *check) {
 		c.audited = false // nothing of one queue can be listed
-		other := c.job("b")
-		other.Queue = "other"
-		c.accept(c.job("a"), other)
+		c.accept(c.job("a"), c.jobIn("other", "b"))
 		w := c.worker("w", c.q, "other")
 		c.store.PlantLayout(c.tb, c.q)
-		again := c.job("c")
-		again.Queue = "other"
-		r := c.enqueue(c.job("d"), again)
+		r := c.enqueue(c.job("d"), c.jobIn("other", "c"))
 		c.is("Enqueue into the newer queue", r[0].Err, broker.ErrNewerForm)
 		c.ok("Enqueue into the other", r[1].Err)
 		got, err := c.claimSome(w.request(5))
@@ -67,9 +62,7 @@ var layoutRules = []Rule{
 			c.audited = false // nothing of one queue can be listed
 			ids := []string{"a", "b", "c", "d"}
 			for i, id := range ids {
-				j := c.job(id)
-				j.Queue = []string{"other", c.q}[i%2]
-				c.accept(j)
+				c.accept(c.jobIn([]string{"other", c.q}[i%2], id))
 			}
 			w := c.worker("w", "other", c.q)
 			held := w.claim(4)

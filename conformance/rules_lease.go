@@ -64,26 +64,18 @@ var leaseRules = []Rule{
 	{"Lease/AliveUntilItsTime", "§8",
 		"A worker is alive until its leases end, and not at that instant: until then its queue is not removed and it may reclaim; " +
 			"from then on it may not, and the queue can be removed.", nil, func(c *check) {
-			remove := func() error {
-				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-				return r[0].Err
-			}
 			w := c.worker("w")
 			c.pass(lease - c.tick)
 			w.reclaim(5)
-			c.is("removal of the queue before its worker's end", remove(), broker.ErrWrongState)
+			c.is("removal of the queue before its worker's end", c.removeQueue(c.q), broker.ErrWrongState)
 			c.pass(c.tick)
 			_, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: []string{c.q}, Max: 5})
 			c.is("Reclaim by a worker at its end", err, broker.ErrWorkerGone)
-			c.ok("removal of the queue at its worker's end", remove())
+			c.ok("removal of the queue at its worker's end", c.removeQueue(c.q))
 		}},
 	{"Lease/OneRenewalHoldsAll", "§6", "A renewal extends every lease of its worker in the queues it names.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
-		for i := range 6 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = w.queues[i%2]
-			c.accept(j)
-		}
+		c.deal(6, w.queues...)
 		held := w.claim(3)
 		c.pass(20 * time.Second)
 		held = append(held, w.claim(3)...)
@@ -130,9 +122,7 @@ var leaseRules = []Rule{
 			w := c.worker("w", c.q, "other")
 			v := c.worker("v", c.q)
 			for i := range 5 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = []string{c.q, "other"}[i/3]
-				c.accept(j)
+				c.accept(c.jobIn([]string{c.q, "other"}[i/3], fmt.Sprint("j", i)))
 			}
 			c.heldIs(w, 0, 0)
 			v.take("j0")
@@ -168,11 +158,7 @@ var leaseRules = []Rule{
 	{"Lease/RetireGivesEverythingBack", "§12",
 		"Retire releases every lease without a charge, lists them, and is harmless when repeated.", nil, func(c *check) {
 			w := c.worker("w", c.q, "other")
-			for i := range 4 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = w.queues[i%2]
-				c.accept(j)
-			}
+			c.deal(4, w.queues...)
 			held := w.claim(4)
 			w.settle(broker.Retry(0, failure("before")), &held[0], &held[1]) // these have a history
 			held = append(held[2:], w.claim(2)...)
@@ -180,7 +166,7 @@ var leaseRules = []Rule{
 			for _, ref := range w.retire().Released {
 				names = append(names, ref.Queue+"/"+ref.ID)
 			}
-			c.same("released", sorted(names), []string{"other/j1", "other/j3", "q/j0", "q/j2"})
+			c.same("released", sorted(names), []string{"other/j001", "other/j003", "q/j000", "q/j002"})
 			for _, j := range held {
 				got := c.findIn(j.Queue, j.ID)
 				c.same("state of "+j.ID, got.State, broker.StatePending)
@@ -214,16 +200,19 @@ var leaseRules = []Rule{
 	{"Lease/LateClaimLeasesNothing", "§6",
 		"A claim that is executed after its worker's end leases nothing, even if the worker ended in only " +
 			"one of several queues.", nil, func(c *check) {
-			other := c.job("b")
-			other.Queue = "other"
-			c.accept(c.job("a"), other)
-			w := c.worker("w", c.q, "other")
+			c.accept(c.job("a"), c.jobIn("other", "b"))
+			w, r := c.worker("w", c.q, "other"), c.worker("r", "other")
+			c.runOut(r)
+			c.same("reclaimed", len(r.reclaim(5)), 0) // it ends w, in one queue
 			late := w.request(5)
+			got, err := c.claimSome(late)
+			c.is("Claim by a worker that ended in one queue", err, broker.ErrWorkerGone)
+			c.same("jobs of the other queue", idsOf(got.Jobs), []string{"a"})
+			c.same("state where it ended", c.findIn("other", "b").State, broker.StatePending)
 			w.retire()
-			got, err := c.open().Claim(c.ctx, late)
+			got, err = c.open().Claim(c.ctx, late)
 			c.is("late Claim", err, broker.ErrWorkerGone)
 			c.same("jobs", len(got.Jobs), 0)
-			c.worker("v", c.q, "other").claim(2)
 		}},
 	{"Lease/WorkersAreDescribed", "§6",
 		"Queues describes the live workers: how they described themselves, until when their leases hold, and how many they hold.", nil,

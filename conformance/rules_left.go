@@ -18,8 +18,7 @@ var leftRules = []Rule{
 				ids := c.addMany(fmt.Sprint("retry", round), 3)
 				w.settle(broker.Retry(time.Minute, failure("x")), refs(w.claim(3))...)
 				for i := range 2 {
-					j := c.job(fmt.Sprint("scheduled", round, i))
-					j.Delay = time.Hour
+					j := c.later(fmt.Sprint("scheduled", round, i), time.Hour)
 					c.accept(j)
 					ids = append(ids, j.ID)
 				}
@@ -40,16 +39,16 @@ var leftRules = []Rule{
 			queues := []string{c.q, "other", "third"}
 			w := c.worker("w", queues...)
 			for _, most := range []int{1, 2, 4} {
-				var ids []string
-				for i := range 9 {
-					j := c.job(fmt.Sprintf("j%d-%d", most, i))
-					j.Queue = queues[i%3]
+				var jobs []broker.NewJob
+				ids := numbered(fmt.Sprint("j", most, "-"), 9)
+				for i, id := range ids {
+					j := c.jobIn(queues[i%3], id)
 					if i > 5 { // some fall due
 						j.Delay = time.Minute
 					}
-					c.accept(j)
-					ids = append(ids, j.ID)
+					jobs = append(jobs, j)
 				}
+				c.accept(jobs...)
 				c.pass(time.Minute)
 				w.renew()
 				c.untilNoMore(ids, most, c.claims(w, queues...))
@@ -60,13 +59,7 @@ var leftRules = []Rule{
 		func(c *check) {
 			queues := []string{c.q, "other", "third"}
 			v, w, r := c.worker("v", queues...), c.worker("w", queues...), c.worker("r", queues...)
-			var ids []string
-			for i := range 10 {
-				j := c.job(fmt.Sprint("j", i))
-				j.Queue = queues[i%3]
-				c.accept(j)
-				ids = append(ids, j.ID)
-			}
+			ids := c.deal(10, queues...)
 			c.same("claimed", len(v.claim(4))+len(w.claim(6)), len(ids))
 			c.runOut(r)
 			c.untilNoMore(ids, 2, func(most int) broker.Claimed {

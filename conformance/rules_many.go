@@ -96,9 +96,7 @@ var manyRules = []Rule{
 	{"Many/SaysWhenTheNextIsDue", "§17", "A claim of a hundred queues knows when the next job of any of them is due, each time.", nil,
 		func(c *check) {
 			m := c.among(manyQueues)
-			j := c.job("later")
-			j.Delay = time.Minute
-			c.accept(j)
+			c.accept(c.later("later", time.Minute))
 			due := c.up(c.now.Add(time.Minute))
 			for range 3 {
 				got := ask(c, "Claim", c.b.Claim, m.w.request(1))
@@ -136,8 +134,7 @@ func (c *check) becomesClaimable(m many) {
 	v := c.worker(fmt.Sprint("v", len(m.w.queues)))
 	held := func(id string) *broker.Job { c.add(id); return v.one(id) }
 	m.finds("enqueued", func() { c.add("enqueued") })
-	later := c.job("due")
-	later.Delay = time.Minute
+	later := c.later("due", time.Minute)
 	c.accept(later)
 	m.finds("due", func() { c.pass(time.Minute) })
 	for _, id := range []string{"resumed", "due while paused"} {
@@ -165,14 +162,12 @@ func (c *check) becomesClaimable(m many) {
 			switch id {
 			case "scheduled":
 				v.settle(broker.Complete(nil), sooner)
-				again := c.job(sooner.ID)
-				again.Delay = time.Minute
-				c.accept(again)
+				c.accept(c.later(sooner.ID, time.Minute))
 			case "retried":
 				v.settle(broker.Retry(time.Minute, failure("x")), sooner)
 			case "rescheduled":
 				v.settle(broker.Retry(2*time.Hour, failure("x")), sooner)
-				c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Minute}, sooner.ID)[0].Err)
+				c.reschedule(time.Minute, sooner.ID)
 			}
 			c.pass(time.Minute)
 		})

@@ -17,7 +17,7 @@ var markRules = []Rule{
 			want := a
 			want.Held = false
 			c.same("the second take", b, want)
-			read := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
+			read := c.readMark("m")
 			c.same("reading", read, a)
 		}},
 	{"Mark/NamesAreApart", "§24", "Marks of different names are independent.", marks, func(c *check) {
@@ -26,7 +26,7 @@ var markRules = []Rule{
 			c.that(m.Held, "mark %q\ngot  %+v\nwant it held", name, m)
 		}
 		for _, name := range oddNames {
-			m := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: name})
+			m := c.readMark(name)
 			c.same("value", string(m.Value), name)
 		}
 	}},
@@ -38,7 +38,7 @@ var markRules = []Rule{
 		want.Until, want.Fence = c.up(c.now.Add(time.Minute)), again.Fence
 		c.same("taken again", again, want)
 		c.pass(40 * time.Second)
-		c.same("read after its first time", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), want)
+		c.same("read after its first time", c.readMark("m"), want)
 	}},
 	{"Mark/TakingAgainEndsTheEarlierTake", "§24",
 		"Take by the owner gets a higher fence; a caller with an earlier fence can no longer keep, set or drop the mark.", marks, func(c *check) {
@@ -52,7 +52,7 @@ var markRules = []Rule{
 				c.same("answer to the earlier take", c.mark(broker.MarkRequest{Action: action, Name: "m", Owner: "a", Fence: first.Fence,
 					TTL: time.Hour, Value: []byte("late")}), want)
 			}
-			c.same("reading", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), again)
+			c.same("reading", c.readMark("m"), again)
 			c.that(c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: again.Fence}).Held,
 				"drop by the latest take\ngot  refused\nwant done")
 		}},
@@ -61,7 +61,7 @@ var markRules = []Rule{
 		c.pass(time.Minute - c.tick)
 		c.that(!c.takeMark("m", "b", "").Held, "take before the time\ngot  held\nwant refused")
 		c.pass(c.tick)
-		read := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
+		read := c.readMark("m")
 		c.that(!read.Held && read.Owner == "", "reading a lapsed mark\ngot  %+v\nwant it free", read)
 		keep := c.mark(broker.MarkRequest{Action: broker.MarkKeep, Name: "m", Owner: "a", Fence: first.Fence, TTL: time.Minute})
 		c.that(!keep.Held, "keeping a lapsed mark\ngot  held\nwant refused")
@@ -105,7 +105,7 @@ var markRules = []Rule{
 					c.same("answer", got, want)
 				}
 			}
-			c.same("reading", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), m)
+			c.same("reading", c.readMark("m"), m)
 		}},
 	{"Mark/KeepExtends", "§24", "Keep extends the mark, Set changes its value too, Drop frees it.", marks, func(c *check) {
 		m := c.takeMark("m", "a", "value")
@@ -117,17 +117,17 @@ var markRules = []Rule{
 		c.same("set", c.mark(broker.MarkRequest{Action: broker.MarkSet, Name: "m", Owner: "a", Fence: m.Fence, TTL: time.Hour,
 			Value: m.Value}), m)
 		c.pass(time.Hour - c.tick)
-		c.same("read", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), m)
+		c.same("read", c.readMark("m"), m)
 		c.that(c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence}).Held,
 			"drop\ngot  refused\nwant done")
-		c.that(!c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Held, "reading a dropped mark\ngot  held\nwant free")
+		c.that(!c.readMark("m").Held, "reading a dropped mark\ngot  held\nwant free")
 		drop := c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence})
 		c.that(!drop.Held, "dropping again\ngot  held\nwant refused")
 	}},
 	{"Mark/ValuesAreBytes", "§24", "Values come back byte for byte.", marks, func(c *check) {
 		for _, v := range append([]string{string(random(broker.MaxResult))}, oddBytes...) {
 			m := c.takeMark("m", "a", v)
-			got := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Value
+			got := c.readMark("m").Value
 			c.that(string(got) == v, "value\ngot  %.80q\nwant %.80q", got, v)
 			c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence})
 		}
@@ -142,7 +142,7 @@ var markRules = []Rule{
 				_, err := c.b.Mark(c.ctx, req)
 				c.is("Mark", err, broker.ErrInvalid)
 			}
-			c.that(!c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Held, "reading\ngot  held\nwant free")
+			c.that(!c.readMark("m").Held, "reading\ngot  held\nwant free")
 		}},
 }
 

@@ -273,6 +273,45 @@ var meetRules = []Rule{
 			c.does("d", "e")
 			c.same("the job in retry", *c.must("d", broker.StateRetry), want)
 		}},
+	{"Meet/DebounceOfADueJob", "§40", "A job that is due, although no call has seen it, waits again if the debounce gives it a later time. " +
+		"Otherwise it keeps its position and its epoch.", meets,
+		func(c *check) {
+			w := c.worker("w")
+			of := func(key, id string, delay time.Duration) broker.NewJob {
+				n := c.debounced(id, delay)
+				n.Body.Unique.Key = key
+				return n
+			}
+			c.accept(of("r", "r", 0))
+			w.settle(broker.Retry(20*time.Second, failure("x")), w.one("r"))
+			c.accept(of("a", "a", 10*time.Second), c.later("x", 20*time.Second), of("b", "b", 30*time.Second))
+			c.pass(time.Minute)
+			c.replaced(of("a", "new a", 0), "a")
+			c.replaced(of("r", "new r", time.Minute), "r")
+			r := c.replaced(of("b", "new b", time.Minute), "b")
+			due := c.up(c.now.Add(time.Minute))
+			c.that(r.State == broker.StateScheduled && r.RunAt.Equal(due), "receipt\ngot  %v, %v\nwant scheduled at %v", r.State, r.RunAt, due)
+			got := make(map[string]broker.Job)
+			at := make(map[string]int)
+			for i, j := range w.claim(5) {
+				got[j.ID], at[j.ID] = j, i
+			}
+			c.that(len(got) == 3 && at["a"] < at["x"], "claimed, and at which position\ngot  %v\nwant a, x and r, and a before x", at)
+			for id, epoch := range map[string]int64{"a": 0, "r": 1} {
+				c.same("epoch of "+id, got[id].Epoch, epoch)
+				c.same("payload of "+id, string(got[id].Payload), "payload of new "+id)
+			}
+			c.pass(time.Minute - c.tick)
+			w.nothing()
+			c.pass(c.tick)
+			b := w.one("b")
+			c.same("epoch of b", b.Epoch, int64(1))
+			c.same("payload of b", string(b.Payload), "payload of new b")
+			c.accept(of("d", "d", 50*time.Minute))
+			c.pass(2 * time.Hour)
+			c.replaced(of("d", "new d", 20*time.Minute), "d")
+			c.same("epoch of a job whose latest time has come", w.one("d").Epoch, int64(0))
+		}},
 	{"Meet/DebounceEarlier", "§40", "A debounce with a shorter delay makes its job due sooner, and one without a delay at once.", meets,
 		func(c *check) {
 			w := c.worker("w")

@@ -8,11 +8,6 @@ import (
 
 // Rules of several groups that require two structures of a store to agree.
 var moreRules = []Rule{
-	{"Find/ByIDGivenTwice", "§21", "An ID that is given twice finds its job once.", nil, func(c *check) {
-		c.add("a", "b")
-		page := ask(c, "Find", c.b.Find, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a", "b", "a", "none", "none"}})
-		c.same("found", sorted(idsOf(page.Jobs)), []string{"a", "b"})
-	}},
 	{"Retention/RedrivenJobIsNotPruned", "§23",
 		"A dead job that was redriven is not pruned as a dead one, and does not count as the oldest.", nil, func(c *check) {
 			w := c.worker("w")
@@ -39,9 +34,7 @@ var moreRules = []Rule{
 				w.settle(broker.Retry(time.Duration(2*i+2)*time.Second, failure("x")), &j)
 			}
 			for i, id := range []string{"s1", "s2", "s3"} {
-				j := c.job(id)
-				j.Delay = time.Duration(2*i+1) * time.Second
-				c.accept(j)
+				c.accept(c.later(id, time.Duration(2*i+1)*time.Second))
 			}
 			c.pass(time.Minute)
 			w.take("s1", "r1", "s2", "r2", "s3")

@@ -78,13 +78,6 @@ var operateRules = []Rule{
 		w.take("behind")
 		w.nothing()
 	}},
-	{"Operate/ActiveIsNotDeleted", "§22", "An active job is not deleted.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		held := w.one("a")
-		c.is("delete", c.operate(broker.Operation{Kind: broker.OpDelete}, "a")[0].Err, broker.ErrWrongState)
-		w.settle(broker.Complete(nil), held)
-	}},
 	{"Operate/RedriveStartsAfresh", "§22", "A redriven job is pending with fresh counts, its history kept.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
@@ -173,6 +166,33 @@ var operateRules = []Rule{
 			c.ok("delete at the epoch of now", r[0].Err)
 			c.gone("a")
 		}},
+	{"Operate/AnEarlierJobWithTheID", "§3",
+		"A decision, a settle and an entry of a queue that are of an earlier job with the same ID do not concern the later one.", nil,
+		func(c *check) {
+			c.add("a", "b")
+			w := c.worker("w")
+			w.settle(broker.Release(), w.one("a"))
+			first := w.one("a")
+			w.settle(broker.Release(), first)
+			before := c.must("a", broker.StatePending).Ref() // its epoch is above that of the later job
+			c.accept(c.later("late", time.Minute))
+			c.decide(broker.OpDelete, "a", "late")
+			c.add("a")
+			c.accept(c.later("late", time.Hour))
+			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpReschedule} {
+				r := c.operate(broker.Operation{Kind: kind, Refs: []broker.Ref{before}})
+				c.is(kind.String()+" of the earlier job", r[0].Err, broker.ErrWrongState)
+			}
+			held := w.take("b", "a")
+			w.lost(first)
+			c.pass(time.Minute)
+			w.renew()
+			w.nothing()
+			w.settle(broker.Complete(nil), refs(held)...)
+			c.pass(time.Hour)
+			w.renew()
+			w.take("late")
+		}},
 	{"Operate/StaleRefOfADeadJob", "§3", "A redrive of a dead job at an epoch that has passed is refused.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
@@ -189,13 +209,9 @@ var operateRules = []Rule{
 	{"Operate/EachOnItsOwn", "§22", "Each job is decided on its own; results stand in order, and unknown jobs answer ErrNotFound.", nil,
 		func(c *check) {
 			c.everyState()
-			other := c.job("x")
-			other.Queue = "other"
-			c.accept(other)
-			ops := []broker.Ref{{Queue: c.q, ID: "unknown", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "dead", Epoch: broker.AnyEpoch},
-				{Queue: "other", ID: "x", Epoch: broker.AnyEpoch},
-				{Queue: c.q, ID: "active", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "x", Epoch: broker.AnyEpoch}, {Queue: c.q,
-					ID: "pending", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "pending", Epoch: broker.AnyEpoch}}
+			c.accept(c.jobIn("other", "x"))
+			ops := []broker.Ref{c.ref("unknown"), c.ref("dead"), {Queue: "other", ID: "x", Epoch: broker.AnyEpoch}, c.ref("active"),
+				c.ref("x"), c.ref("pending"), c.ref("pending")}
 			want := []error{broker.ErrNotFound, nil, nil, broker.ErrWrongState, broker.ErrNotFound, nil, broker.ErrNotFound}
 			got := c.operate(broker.Operation{Kind: broker.OpDelete, Refs: ops})
 			for i, r := range got {
@@ -237,19 +253,17 @@ var operateRules = []Rule{
 			}
 			for state, id := range stateIDs {
 				if state != broker.StateDead {
-					refused(broker.Operation{Kind: broker.OpRedrive}, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}, state,
-						state.String(), "dead")
+					refused(broker.Operation{Kind: broker.OpRedrive}, c.ref(id), state, state.String(), "dead")
 				}
 			}
 			if !c.limits.NoMove {
 				c.add("held")
 				c.hold("held")
-				any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
-				refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
-				refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
+				refused(broker.Operation{Kind: broker.OpRedrive}, c.ref("held"), broker.StateWaiting, holder)
+				refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, c.ref("held"), broker.StateWaiting, holder)
 			}
 			old := c.must("old", broker.StatePending).Ref()
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
+			c.decide(broker.OpReschedule, "old")
 			refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")
 			refused(broker.Operation{Kind: broker.OpRemoveQueue}, broker.Ref{Queue: c.q}, broker.StateNone, "1 dead", w.id)
 		}},
@@ -258,7 +272,7 @@ var operateRules = []Rule{
 			c.add("a")
 			for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpUnhold + 1},
 				{Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {
-				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
+				op.Now, op.Refs = c.now, []broker.Ref{c.ref("a")}
 				_, err := c.b.Operate(c.ctx, op)
 				c.is("Operate", err, broker.ErrInvalid)
 			}
@@ -267,26 +281,40 @@ var operateRules = []Rule{
 	{"Operate/RemovesEmptyQueues", "§1",
 		"A queue can be removed when it has no job in any state and no live worker, and then it is as if it had never existed.", nil,
 		func(c *check) {
-			remove := func(queue string) error {
-				r := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
-				return r[0].Err
-			}
 			w := c.worker("w")
 			c.add("a")
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
 			w.retire()
-			c.is("removal of a queue with a dead job", remove(c.q), broker.ErrWrongState)
+			c.is("removal of a queue with a dead job", c.removeQueue(c.q), broker.ErrWrongState)
 			c.must("a", broker.StateDead)
 			c.decide(broker.OpDelete, "a")
 			v := c.worker("v")
-			c.is("removal of a queue with a worker", remove(c.q), broker.ErrWrongState)
+			c.is("removal of a queue with a worker", c.removeQueue(c.q), broker.ErrWrongState)
 			v.retire()
 			c.pause(c.q, true)
-			c.ok("removal of an empty queue", remove(c.q))
+			c.ok("removal of an empty queue", c.removeQueue(c.q))
 			reply := ask(c, "Queues", c.b.Queues, broker.QueuesRequest{Now: c.now})
 			c.same("queues", len(reply.Queues), 0)
-			c.is("removal of an unknown queue", remove(c.q), broker.ErrNotFound)
+			c.is("removal of an unknown queue", c.removeQueue(c.q), broker.ErrNotFound)
 			c.add("a")
 			c.worker("u").take("a")
+		}},
+	{"Operate/KeepsQueuesWithAnyJob", "§1", "A queue with a job is not removed, whatever the job's state is, and keeps it.", nil,
+		func(c *check) {
+			for state, id := range stateIDs {
+				c.q = "with one " + id
+				w := c.everyStateOf("w " + id)
+				if state != broker.StateActive {
+					w.settle(broker.Release(), c.must("active", broker.StateActive))
+				}
+				for other, gone := range stateIDs {
+					if other != state {
+						c.decide(broker.OpDelete, gone)
+					}
+				}
+				c.pass(2 * lease) // the worker is not alive, and nobody has reclaimed
+				c.is("removal of a queue with a job that is "+state.String(), c.removeQueue(c.q), broker.ErrWrongState)
+				c.must(id, state)
+			}
 		}},
 }

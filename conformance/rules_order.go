@@ -158,9 +158,7 @@ var orderRules = []Rule{
 		w.take("c", "a", "b", "d")
 	}},
 	{"Order/DueGoToTheBack", "§16", "A job that falls due goes behind the jobs that are already pending.", nil, func(c *check) {
-		j := c.job("due")
-		j.Delay = time.Minute
-		c.accept(j)
+		c.accept(c.later("due", time.Minute))
 		c.pass(30 * time.Second)
 		c.add("a", "b")
 		c.pass(30 * time.Second)
@@ -172,8 +170,7 @@ var orderRules = []Rule{
 	{"Order/DueGoByDueTime", "§16", "Several jobs that fall due in one call are claimed by due time.", nil, func(c *check) {
 		var jobs []broker.NewJob
 		for _, s := range []int{30, 10, 50, 20, 40} {
-			j := c.job(fmt.Sprint("due", s))
-			j.Delay = time.Duration(s) * time.Second
+			j := c.later(fmt.Sprint("due", s), time.Duration(s)*time.Second)
 			jobs = append(jobs, j)
 		}
 		c.accept(jobs...)
@@ -200,8 +197,7 @@ var orderRules = []Rule{
 		func(c *check) {
 			c.add("a", "b", "c")
 			c.decide(broker.OpReschedule, "a")
-			results := c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Second}, "b")
-			c.ok("reschedule", results[0].Err)
+			c.reschedule(time.Second, "b")
 			c.pass(time.Second)
 			w := c.worker("w")
 			w.take("c", "a", "b")

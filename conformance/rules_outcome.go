@@ -24,19 +24,11 @@ var outcomeRules = []Rule{
 		"Every outcome stores exactly the head that Outcome.Apply gives, in the state that Outcome.State gives.", nil, func(c *check) {
 			c.keep(time.Hour)
 			outcomes := everyOutcome()
-			var ids []string
-			for i := range outcomes {
-				ids = append(ids, fmt.Sprint("j", i))
-			}
-			c.add(ids...)
+			ids := c.addMany("j", len(outcomes))
 			w := c.worker("w")
 			held := w.take(ids...)
 			c.pass(1234567 * time.Microsecond)
-			var items []broker.Settlement
-			for i := range held {
-				items = append(items, broker.Settlement{Job: &held[i], Outcome: outcomes[i]})
-			}
-			verdicts := w.send(items...)
+			verdicts := w.settleEach(held, outcomes...)
 			for i, o := range outcomes {
 				c.ok("settle", verdicts[i].Err)
 				c.same("verdict of "+o.Kind().String(), verdicts[i].State, o.State())
@@ -65,9 +57,8 @@ var outcomeRules = []Rule{
 			c.add("a", "b", "c")
 			w := c.worker("w")
 			held := w.take("a", "b", "c")
-			w.send(broker.Settlement{Job: &held[0], Outcome: broker.Retry(10*time.Second, failure("x"))},
-				broker.Settlement{Job: &held[1], Outcome: broker.Snooze(20*time.Second, failure(""))},
-				broker.Settlement{Job: &held[2], Outcome: broker.Crash(30*time.Second, failure("x"))})
+			w.settleEach(held, broker.Retry(10*time.Second, failure("x")), broker.Snooze(20*time.Second, failure("")),
+				broker.Crash(30*time.Second, failure("x")))
 			for _, id := range []string{"a", "b", "c"} {
 				c.pass(10*time.Second - c.tick)
 				w.nothing()

@@ -12,9 +12,7 @@ import (
 var policyRules = []Rule{
 	{"Policy/PausedGivesNothing", "§17", "A paused queue gives nothing, neither pending jobs nor due ones, until it is resumed.", nil,
 		func(c *check) {
-			late := c.job("late")
-			late.Delay = time.Minute
-			c.accept(c.job("a"), late)
+			c.accept(c.job("a"), c.later("late", time.Minute))
 			w := c.worker("w")
 			c.pause(c.q, true)
 			w.nothing()
@@ -48,9 +46,7 @@ var policyRules = []Rule{
 		}},
 	{"Policy/PausedWithholdsNothingElse", "§14", "A claim over several queues gives the jobs of those that are not paused.", nil,
 		func(c *check) {
-			other := c.job("b")
-			other.Queue = "other"
-			c.accept(c.job("a"), other)
+			c.accept(c.job("a"), c.jobIn("other", "b"))
 			w := c.worker("w", c.q, "other")
 			c.pause(c.q, true)
 			c.same("claimed", idsOf(w.claim(5)), []string{"b"})
@@ -78,8 +74,7 @@ var policyRules = []Rule{
 			c.same("as Queues shows it", c.queue(c.q).Policy, want)
 		}},
 	{"Policy/IsOfOneQueue", "§20", "A policy applies only to its own queue.", nil, func(c *check) {
-		other := c.job("b")
-		other.Queue = "other"
+		other := c.jobIn("other", "b")
 		c.accept(c.job("a"), other)
 		depth := int64(1)
 		c.policy(broker.PolicyRequest{MaxDepth: &depth})
@@ -116,9 +111,7 @@ var policyRules = []Rule{
 		}},
 	{"Policy/FullQueueRefuses", "§20",
 		"A queue at its depth refuses jobs with ErrQueueFull, item by item; pending and scheduled jobs count.", nil, func(c *check) {
-			late := c.job("late")
-			late.Delay = time.Hour
-			c.accept(late)
+			c.accept(c.later("late", time.Hour))
 			depth := int64(3)
 			c.policy(broker.PolicyRequest{MaxDepth: &depth})
 			r := c.enqueue(c.job("a"), c.job("b"), c.job("c"), c.job("d"))
@@ -129,9 +122,7 @@ var policyRules = []Rule{
 			c.that(errors.As(r[2].Err, &full) && strings.Contains(full.Hint, fmt.Sprintf("limit is %d", depth)),
 				"the fourth\ngot  %v\nwant the limit in the hint", r[2].Err)
 			c.is("the fifth", r[3].Err, broker.ErrQueueFull)
-			scheduled := c.job("e")
-			scheduled.Delay = time.Hour
-			c.refuse(scheduled, broker.ErrQueueFull)
+			c.refuse(c.later("e", time.Hour), broker.ErrQueueFull)
 			for _, id := range []string{"c", "d", "e"} {
 				c.gone(id)
 			}

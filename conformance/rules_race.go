@@ -199,7 +199,7 @@ var raceRules = []Rule{
 		c.together(racers, func(i int) error {
 			op := broker.Operation{Now: c.now, Kind: broker.OpRedrive}
 			for _, id := range ids {
-				op.Refs = append(op.Refs, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch})
+				op.Refs = append(op.Refs, c.ref(id))
 			}
 			results, err := handles[i%3].Operate(c.ctx, op)
 			mu.Lock()

@@ -56,11 +56,7 @@ var reclaimRules = []Rule{
 	{"Reclaim/GoesOverSeveralCalls", "§8",
 		"Reclaim gives at most Max jobs and says More; the worker is ended by the first call, its other jobs are handed out by later ones.", nil,
 		func(c *check) {
-			var ids []string
-			for i := range 7 {
-				ids = append(ids, fmt.Sprint("j", i))
-			}
-			c.add(ids...)
+			ids := c.addMany("j", 7)
 			w, r := c.worker("w"), c.worker("r")
 			w.take(ids...)
 			c.runOut(r)
@@ -139,9 +135,7 @@ var reclaimRules = []Rule{
 		}
 	}},
 	{"Reclaim/OnlyInTheQueuesNamed", "§8", "Reclaim takes jobs only from the queues that it names.", nil, func(c *check) {
-		other := c.job("b")
-		other.Queue = "other"
-		c.accept(c.job("a"), other)
+		c.accept(c.job("a"), c.jobIn("other", "b"))
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
 		w.claim(2)
 		c.runOut(r)

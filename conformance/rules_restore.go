@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -221,9 +220,7 @@ var restoreRules = []Rule{
 			c.everyState()
 			c.keepIn(elsewhere, 24*time.Hour)
 			depth := int64(1)
-			filler := c.job("filler")
-			filler.Queue = elsewhere
-			c.accept(filler)
+			c.accept(c.jobIn(elsewhere, "filler"))
 			c.policy(broker.PolicyRequest{Queue: elsewhere, MaxDepth: &depth})
 			for _, id := range []string{"pending", "scheduled"} {
 				c.refuse(c.copyOf(id), broker.ErrQueueFull)
@@ -263,10 +260,7 @@ var restoreRules = []Rule{
 			}
 			receipts := c.enqueue(c.job("a"), restored("a", broker.StatePending), restored("b", broker.StateDead), c.job("b"),
 				restored("c", broker.StateRetry), restored("c", broker.StateDead), c.job("d"), restored("e", broker.StatePending), c.job("f"))
-			want := []error{nil, broker.ErrDuplicate, nil, broker.ErrDuplicate, nil, broker.ErrDuplicate, nil, nil, nil}
-			for i, r := range receipts {
-				c.that(errors.Is(r.Err, want[i]), "receipt %d, of %s\ngot  error %v\nwant %v", i, r.ID, r.Err, want[i])
-			}
+			c.errs(receipts, nil, broker.ErrDuplicate, nil, broker.ErrDuplicate, nil, broker.ErrDuplicate, nil, nil, nil)
 			c.same("claimed", sorted(idsOf(c.worker("w").claim(10))), []string{"a", "c", "d", "e", "f"})
 		}},
 	{"Restore/KeepsItsPriority", "§29", "Restored jobs are claimed by priority, and within a priority in the order of their request.",

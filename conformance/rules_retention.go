@@ -132,11 +132,7 @@ var retentionRules = []Rule{
 	{"Retention/PruneIsBounded", "§23", "A call of Prune examines at most Max records of a queue; it says More until nothing is left.", nil,
 		func(c *check) {
 			c.keep(time.Minute)
-			var ids []string
-			for i := range 25 {
-				ids = append(ids, fmt.Sprint("j", i))
-			}
-			c.add(ids...)
+			ids := c.addMany("j", 25)
 			w := c.worker("w")
 			w.settle(broker.Complete(nil), refs(w.take(ids...))...)
 			c.pass(time.Hour)
@@ -154,8 +150,7 @@ var retentionRules = []Rule{
 			c.policy(broker.PolicyRequest{RetainCompleted: keep, RetainDead: keep})
 			w := c.worker("w")
 			for _, o := range []broker.Outcome{broker.Complete(nil), broker.Die(broker.ReasonRetries, failure("x"))} {
-				ids := numbered(o.Kind().String(), 25)
-				c.add(ids...)
+				ids := c.addMany(o.Kind().String(), 25)
 				w.settle(o, refs(w.take(ids...))...)
 				c.same("pruned in all", c.prunedInTens(), 23)
 			}

@@ -43,9 +43,7 @@ var scheduleRules = []Rule{
 
 		// A delay that begins between two steps of the store's time also ends between two.
 		c.pass(c.tick / 2)
-		half := c.job("half")
-		half.Delay = time.Second
-		c.accept(half)
+		c.accept(c.later("half", time.Second))
 		c.pass(time.Second - c.tick/4)
 		w.nothing()
 		c.pass(c.tick - c.tick/4)
@@ -102,9 +100,7 @@ var scheduleRules = []Rule{
 			c.real()
 			w := c.worker("w")
 			before := ask(c, "Claim", c.b.Claim, w.request(0))
-			late := c.job("late")
-			late.Delay = time.Hour
-			c.accept(c.job("a"), late)
+			c.accept(c.job("a"), c.later("late", time.Hour))
 			w.take("a")
 			after := w.renew().Now
 			created := c.must("a", broker.StateActive).CreatedAt
@@ -155,9 +151,7 @@ var scheduleRules = []Rule{
 		nil, func(c *check) {
 			c.add("a")
 			c.pass(-time.Hour)
-			j := c.job("b")
-			j.Delay = time.Minute
-			r := c.enqueue(j)[0]
+			r := c.enqueue(c.later("b", time.Minute))[0]
 			c.ok("Enqueue", r.Err)
 			c.same("RunAt", r.RunAt, c.up(c.now.Add(time.Minute)))
 			c.pass(time.Hour)
@@ -172,8 +166,7 @@ func (c *check) life() {
 	c.add("first of the queue")
 	c.decide(broker.OpDelete, "first of the queue")
 	c.keep(time.Hour)
-	j := c.job("a")
-	j.Delay = time.Minute
+	j := c.later("a", time.Minute)
 	if !c.limits.NoUnique {
 		j.Body.Unique = broker.Unique{Key: "key", TTL: time.Hour}
 	}
@@ -198,7 +191,7 @@ func (c *check) life() {
 		c.that(c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute}).Held,
 			"mark\ngot  not held\nwant held")
 		c.pass(time.Minute - c.tick)
-		c.that(c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Held, "mark before its time\ngot  lapsed\nwant held")
+		c.that(c.readMark("m").Held, "mark before its time\ngot  lapsed\nwant held")
 	}
 	c.must("a", broker.StateCompleted)
 	c.pass(2 * time.Hour)

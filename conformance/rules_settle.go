@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -10,18 +11,13 @@ var settleRules = []Rule{
 	{"Settle/VerdictsStandInOrder", "§10", "Verdicts stand in the order of the request, over any mix of outcomes and queues.", nil,
 		func(c *check) {
 			c.add("a", "b", "c")
-			other := c.job("d")
-			other.Queue = "other"
-			c.accept(other)
+			c.accept(c.jobIn("other", "d"))
 			w := c.worker("w", c.q, "other")
 			held := w.claim(4)
 			outcomes := []broker.Outcome{broker.Complete(nil), broker.Retry(time.Hour, failure("x")), broker.Release(),
 				broker.Die(broker.ReasonSkipRetry, failure("x"))}
-			var items []broker.Settlement
-			for i := range held {
-				items = append(items, broker.Settlement{Job: &held[3-i], Outcome: outcomes[i]})
-			}
-			for i, v := range w.send(items...) {
+			slices.Reverse(held)
+			for i, v := range w.settleEach(held, outcomes...) {
 				c.ok("verdict of "+v.ID, v.Err)
 				c.same("state of "+v.ID, v.State, outcomes[i].State())
 			}
@@ -51,11 +47,8 @@ var settleRules = []Rule{
 			w := c.worker("w")
 			c.add("completed", "retried", "dead", "cancelled", "released")
 			held := w.take("completed", "retried", "dead", "cancelled", "released")
-			w.send(broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)},
-				broker.Settlement{Job: &held[1], Outcome: broker.Retry(time.Minute, failure("x"))},
-				broker.Settlement{Job: &held[2], Outcome: broker.Die(broker.ReasonSkipRetry, failure("x"))},
-				broker.Settlement{Job: &held[3], Outcome: broker.Cancel(failure("x"))},
-				broker.Settlement{Job: &held[4], Outcome: broker.Release()})
+			w.settleEach(held, broker.Complete(nil), broker.Retry(time.Minute, failure("x")), broker.Die(broker.ReasonSkipRetry, failure("x")),
+				broker.Cancel(failure("x")), broker.Release())
 			w.lost(refs(held)...)
 			c.gone("completed")
 			c.must("retried", broker.StateRetry)
@@ -135,9 +128,7 @@ var settleRules = []Rule{
 		}},
 	{"Settle/NumbersAreOfAWorkerAndAQueue", "§10", "Numbers are compared worker by worker and queue by queue.", nil, func(c *check) {
 		c.add("a", "b")
-		other := c.job("c")
-		other.Queue = "other"
-		c.accept(other)
+		c.accept(c.jobIn("other", "c"))
 		w, v := c.worker("w", c.q, "other"), c.worker("v")
 		a, b := w.one("a"), v.one("b")
 		held := w.claim(1)
@@ -178,11 +169,7 @@ var settleRules = []Rule{
 			outcomes := []broker.Outcome{broker.Complete([]byte("r")), broker.Retry(0, failure("x")), broker.Release(),
 				broker.Snooze(time.Hour, failure("")).Because("busy", c.now), broker.Crash(0, failure("x")),
 				broker.Die(broker.ReasonRetries, failure("x"))}
-			var items []broker.Settlement
-			for i := range held {
-				items = append(items, broker.Settlement{Job: &held[i], Outcome: outcomes[i]})
-			}
-			for i, v := range w.send(items...) {
+			for i, v := range w.settleEach(held, outcomes...) {
 				c.ok("settle of "+v.ID, v.Err)
 				o := outcomes[i].IfCancelRequested()
 				c.same("state of "+v.ID, v.State, o.State())
@@ -220,7 +207,7 @@ var settleRules = []Rule{
 			c.same("epoch after "+what, c.find("a").Epoch, want)
 		}
 		epoch("enqueue", 0)
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Second}, "a")[0].Err)
+		c.reschedule(time.Second, "a")
 		epoch("reschedule", 1)
 		c.pass(time.Second)
 		j := w.one("a")

@@ -89,15 +89,12 @@ var totalsRules = []Rule{
 		c.retireAll(w)
 		c.totalsAre("after the worker retired", want)
 		c.decide(broker.OpDelete, "c")
-		results := c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.ok("removal of the queue", results[0].Err)
+		c.ok("removal of the queue", c.removeQueue(c.q))
 		c.add("anew")
 		c.totalsAre("of a queue that was removed and made again", broker.Totals{Enqueued: 1})
 	}},
 	{"Totals/AreOfOneQueue", "§42", "Totals count only their own queue, and are the same on every handle.", nil, func(c *check) {
-		other := c.job("a")
-		other.Queue = "other"
-		c.accept(c.job("a"), c.job("b"), other)
+		c.accept(c.job("a"), c.job("b"), c.jobIn("other", "a"))
 		w := c.worker("w", c.q, "other")
 		jobs := w.claim(3)
 		c.same("claimed", len(jobs), 3)
@@ -112,8 +109,7 @@ var totalsRules = []Rule{
 		}
 	}},
 	{"Totals/WaitsAndRunsAreSummed", "§43", "Waits and runs are summed only over the items that ended a lease.", nil, func(c *check) {
-		ids := numbered("j", 20)
-		c.add(ids...)
+		ids := c.addMany("j", 20)
 		w := c.worker("w")
 		held := w.takeAll(ids...)
 		var items []broker.Settlement
@@ -230,8 +226,7 @@ func (c *check) totalSteps(retention time.Duration) {
 		}
 	}
 	for _, delay := range []time.Duration{0, time.Hour} {
-		j := c.job(fmt.Sprint(prefix, "cancelled ", delay))
-		j.Delay = delay
+		j := c.later(fmt.Sprint(prefix, "cancelled ", delay), delay)
 		c.accept(j)
 		c.decide(broker.OpCancel, j.ID)
 		told("after a job that waits was cancelled", broker.Totals{Enqueued: 1, Cancelled: 1})

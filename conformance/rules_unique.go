@@ -82,7 +82,7 @@ var uniqueRules = []Rule{
 			held("released")
 			w.settle(broker.Crash(0, failure("x")), w.one("a"))
 			held("crashed")
-			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "a")[0].Err)
+			c.decide(broker.OpReschedule, "a")
 			held("rescheduled")
 			w.one("a")
 			w.retire()
@@ -147,6 +147,12 @@ var uniqueRules = []Rule{
 			c.accept(c.uniqueJob("c", "key", untilStarted, 0))
 			w.settle(broker.Complete(nil), a, b)
 			c.same("holder", c.refuse(c.uniqueJob("d", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "c")
+			due := c.uniqueJob("due", "key of a due job", untilStarted, 0)
+			due.Delay = time.Second
+			c.accept(due)
+			c.pass(time.Second)
+			w.take("c", "due")
+			c.accept(c.uniqueJob("e", "key of a due job", untilStarted, 0))
 		}},
 	{"Unique/WindowOutlivesItsJob", "§19", "A window holds its key for its length from the enqueue, whatever happens to the job.",
 		unique, func(c *check) {

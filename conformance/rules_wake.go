@@ -51,9 +51,7 @@ var wakeRules = []Rule{
 		func(c *check) {
 			c.wakes(func(w *worker, id string) func() {
 				c.pause(c.q, true)
-				j := c.job(id)
-				j.Delay = time.Microsecond
-				c.accept(j)
+				c.accept(c.later(id, time.Microsecond))
 				return func() { c.pause(c.q, false) }
 			})
 		}},
@@ -67,9 +65,7 @@ var wakeRules = []Rule{
 	}},
 	{"Wake/ByReschedule", "§17", "A waiting claim gets a scheduled job soon after it is rescheduled to run at once.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
-			j := c.job(id)
-			j.Delay = time.Hour
-			c.accept(j)
+			c.accept(c.later(id, time.Hour))
 			return func() { c.decide(broker.OpReschedule, id) }
 		})
 	}},
@@ -91,17 +87,14 @@ var wakeRules = []Rule{
 		c.real()
 		w := c.workerOn(c.open(), "w", "first", c.q, "third")
 		for i, queue := range []string{"third", "first", c.q} {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = queue
+			j := c.jobIn(queue, fmt.Sprint("j", i))
 			c.woken(w, j.ID, func() { c.accept(j) })
 		}
 	}},
 	{"Wake/WhenDue", "§17", "A waiting claim gets a job when it falls due, by the store's clock and not before.", wait, func(c *check) {
 		c.real()
 		w := c.worker("w")
-		j := c.job("a")
-		j.Delay = 30 * time.Millisecond
-		c.accept(j)
+		c.accept(c.later("a", 30*time.Millisecond))
 		due := c.find("a").RunAt
 		got := ask(c, "Claim", c.b.Claim, w.request(1))
 		c.that(len(got.Jobs) > 0 || got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due) // a slow store: it is due
@@ -117,9 +110,7 @@ var wakeRules = []Rule{
 			for round := range 4 {
 				workers := []*worker{c.workerOn(c.open(), fmt.Sprint("w", round)), c.workerOn(c.open(), fmt.Sprint("v", round))}
 				for i := range workers {
-					j := c.job(fmt.Sprint(round, " ", i))
-					j.Delay = time.Duration(20+30*i) * time.Millisecond
-					c.accept(j)
+					c.accept(c.later(fmt.Sprint(round, " ", i), time.Duration(20+30*i)*time.Millisecond))
 				}
 				c.together(len(workers), func(i int) error {
 					c.claimDue(workers[i])
@@ -128,16 +119,14 @@ var wakeRules = []Rule{
 			}
 		}},
 	{"Wake/ByWhatIsDueSooner", "§17",
-		"If an enqueue, a retry or a reschedule makes a job due sooner than all that a waiting claim knew, the claim gets it " +
-			"soon after that time.",
+		"If an enqueue, a retry, a reschedule, an unhold or a debounce makes a job due sooner than all that a waiting claim knew, the claim " +
+			"gets it soon after that time.",
 		wait, func(c *check) {
 			c.real()
 			w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
-			for i, trigger := range []func(id string, delay time.Duration) func(){
+			triggers := []func(id string, delay time.Duration) func(){
 				func(id string, delay time.Duration) func() {
-					j := c.job(id)
-					j.Delay = delay
-					return func() { c.accept(j) }
+					return func() { c.accept(c.later(id, delay)) }
 				},
 				func(id string, delay time.Duration) func() {
 					c.add(id)
@@ -145,22 +134,28 @@ var wakeRules = []Rule{
 					return func() { v.settle(broker.Retry(delay, failure("x")), held) }
 				},
 				func(id string, delay time.Duration) func() {
-					j := c.job(id)
-					j.Delay = 2 * time.Hour
-					c.accept(j)
-					return func() {
-						for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: delay}, id) {
-							c.ok("reschedule", r.Err)
-						}
-					}
+					c.accept(c.later(id, 2*time.Hour))
+					return func() { c.reschedule(delay, id) }
 				},
-			} {
+			}
+			if !meets.declared(c.limits) {
+				triggers = append(triggers, func(id string, delay time.Duration) func() {
+					c.accept(c.later(id, delay))
+					c.hold(id)
+					return func() { c.decide(broker.OpUnhold, id) }
+				}, func(id string, delay time.Duration) func() {
+					n := c.debounced(id, 2*time.Hour)
+					n.Body.Unique.Key, n.Body.Unique.Latest = id, 3*time.Hour
+					c.accept(n)
+					n.ID, n.Delay = id+" again", delay
+					return func() { c.replaced(n, id) }
+				})
+			}
+			for i, trigger := range triggers {
 				id := fmt.Sprint("j", i)
 				c.woken(w, id, trigger(id, 5*time.Millisecond))
 				if i == 0 { // from now on, the store knows another job that is due much later
-					j := c.job("later")
-					j.Delay = time.Hour
-					c.accept(j)
+					c.accept(c.later("later", time.Hour))
 				}
 			}
 		}},

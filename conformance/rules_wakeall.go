@@ -11,19 +11,55 @@ import (
 // More of the group Wake: several claims that wait.
 var wakeAllRules = []Rule{
 	{"Wake/BatchWakesAsManyAsItHasJobsFor", "§17",
-		"A batch with as many jobs as there are waiting claims, for one job each, wakes them all, on every handle.", wait, func(c *check) {
+		"A call that makes as many jobs claimable as there are waiting claims, for one job each, wakes them all, on every handle.", wait,
+		func(c *check) {
 			c.real()
 			const n = 6
 			handles := c.handles()
-			done := make(chan error, n)
-			for i := range n {
-				w := c.workerOn(handles[i%3], fmt.Sprint("w", i))
-				go func() { done <- c.claimAny(c.ctx, w) }()
-			}
-			<-time.After(settleDown)
-			c.addMany("j", n)
-			for i := range n {
-				c.ok("waiting claim", c.receive(fmt.Sprintf("claim %d of %d that waited when %d jobs came", i+1, n, n), done))
+			for _, cause := range []string{"an enqueue", "a settle", "a retire", "a resume", "a redrive", "a reschedule", "an unhold"} {
+				if c.limits.NoMove && cause == "an unhold" {
+					continue
+				}
+				c.q = cause
+				v, ids := c.worker("v"), numbered("j", n)
+				trigger := func() { c.add(ids...) }
+				switch cause {
+				case "a settle", "a retire", "a redrive":
+					c.add(ids...)
+					held := v.takeAll(ids...)
+					switch cause {
+					case "a settle":
+						trigger = func() { v.settle(broker.Retry(0, failure("x")), refs(held)...) }
+					case "a retire":
+						trigger = func() { v.retire() }
+					default:
+						v.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(held)...)
+						trigger = func() { c.decide(broker.OpRedrive, ids...) }
+					}
+				case "a resume":
+					c.pause(c.q, true)
+					c.add(ids...)
+					trigger = func() { c.pause(c.q, false) }
+				case "a reschedule":
+					for _, id := range ids {
+						c.accept(c.later(id, time.Hour))
+					}
+					trigger = func() { c.decide(broker.OpReschedule, ids...) }
+				case "an unhold":
+					c.add(ids...)
+					c.hold(ids...)
+					trigger = func() { c.decide(broker.OpUnhold, ids...) }
+				}
+				done := make(chan error, n)
+				for i := range n {
+					w := c.workerOn(handles[i%3], fmt.Sprint("w", i))
+					go func() { done <- c.claimAny(c.ctx, w) }()
+				}
+				<-time.After(settleDown)
+				trigger()
+				for i := range n {
+					c.ok("waiting claim", c.receive(fmt.Sprintf("claim %d of %d that waited for %s of %d jobs", i+1, n, cause, n), done))
+				}
 			}
 		}},
 	{"Wake/WhoLeavesTakesNoOtherAlong", "§17",

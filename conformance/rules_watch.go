@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -19,10 +20,8 @@ var watchRules = []Rule{
 			w.settle(broker.Complete(nil), &held[0])
 			w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[1])
 			w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
-			for id, state := range map[string]broker.State{"completed": broker.StateCompleted, "dead": broker.StateDead,
-				"retried": broker.StateRetry} {
-				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
-			}
+			c.sees(events, c.settledAs("completed", broker.StateCompleted), c.settledAs("dead", broker.StateDead),
+				c.settledAs("retried", broker.StateRetry))
 		}},
 	{"Watch/RepeatIsNotSeen", "§25", "A settle that is sent again sends no event again.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
@@ -47,22 +46,18 @@ var watchRules = []Rule{
 		c.worker("w").take("a")
 		c.b = c.open()
 		c.decide(broker.OpCancel, "a")
-		c.event("request to cancel", events, func(e broker.Event) bool {
-			return e.Kind == broker.EventCancel && e.Queue == c.q && e.ID == "a"
-		})
+		c.sees(events, broker.Event{Kind: broker.EventCancel, Queue: c.q, ID: "a"})
 	}},
 	{"Watch/ShowsWhatWasAskedFor", "§25", "A watcher sees only events of its queues and its kinds.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 		w := c.worker("w", c.q, "other")
-		other := c.job("x")
-		other.Queue = "other"
-		c.accept(other, c.job("a"))
+		c.accept(c.jobIn("other", "x"), c.job("a"))
 		held := w.claim(2)
 		c.decide(broker.OpCancel, "a")
 		w.settle(broker.Complete(nil), &held[1])
 		w.settle(broker.Complete(nil), &held[0])
 		e := c.event("first event", events, func(e broker.Event) bool { return e.Kind != broker.EventMissed })
-		c.same("first event", e, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+		c.same("first event", e, c.settledAs("a", broker.StateCompleted))
 	}},
 	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and no other watcher's channel is.", watch,
 		func(c *check) {
@@ -75,7 +70,7 @@ var watchRules = []Rule{
 			c.add("a")
 			w := c.worker("w")
 			w.settle(broker.Complete(nil), w.one("a"))
-			c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+			c.sees(events, c.settledAs("a", broker.StateCompleted))
 		}},
 	{"Watch/EndsWithItsBroker", "§25", "The channel is closed when the broker is closed.", watch, func(c *check) {
 		b := c.open()
@@ -90,11 +85,7 @@ var watchRules = []Rule{
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
 			w := c.worker("w")
 			for b := range batches {
-				ids := make([]string, size)
-				for i := range ids {
-					ids[i] = fmt.Sprintf("%d-%d", b, i)
-				}
-				c.add(ids...)
+				c.addMany(fmt.Sprint(b, "-"), size)
 				w.settle(broker.Complete(nil), refs(w.claim(size))...)
 			}
 			seen, missed := int64(0), int64(0)
@@ -118,35 +109,21 @@ func (c *check) watch(req broker.WatchRequest) <-chan broker.Event {
 	return events
 }
 
-// seen waits for an event, and returns a channel with the earlier events and all that
-// follow.
-func (c *check) seen(events <-chan broker.Event, want broker.Event) <-chan broker.Event {
+// sees waits for these events, in any order, among others. The state in an EventCancel means nothing.
+func (c *check) sees(events <-chan broker.Event, want ...broker.Event) {
 	c.tb.Helper()
-	var before []broker.Event
-	c.event(fmt.Sprintf("event %+v", want), events, func(e broker.Event) bool {
-		if e != want {
-			before = append(before, e)
+	c.event(fmt.Sprintf("events %+v", want), events, func(e broker.Event) bool {
+		if e.Kind == broker.EventCancel {
+			e.State = broker.StateNone
 		}
-		return e == want
+		want = slices.DeleteFunc(want, func(w broker.Event) bool { return w == e })
+		return len(want) == 0
 	})
-	again := make(chan broker.Event, len(before)+16)
-	for _, e := range before {
-		again <- e
-	}
-	if len(before) == 0 {
-		return events
-	}
-	go func() {
-		defer close(again)
-		for e := range events {
-			select {
-			case again <- e:
-			case <-c.ctx.Done():
-				return
-			}
-		}
-	}()
-	return again
+}
+
+// settledAs returns the event of a job that a settle took to a state.
+func (c *check) settledAs(id string, state broker.State) broker.Event {
+	return broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state}
 }
 
 // closed waits until a channel is closed, and ignores events until then.

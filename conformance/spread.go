@@ -25,7 +25,7 @@ var oneStore = map[string]string{
 	"Enqueue": "BadItemFailsAlone ChecksInOrder DuplicateIDIsRefused GeneratedIDIsForgotten GivenIDIsRemembered",
 	"Fault":   "LateEnqueueChangesNothing RepeatedOperationsAreHarmless",
 	"Follow":  "GoesToTheBack",
-	"Find": "ByID ByState ByWorker FiltersByDueAndCreation MayLeaveThePayloadOut PagesShowEveryJob SelectsByAllThatIsSet ShowsTheWholeJob " +
+	"Find": "ByID ByState ByWorker FiltersByDueAndCreation MayLeaveThePayloadOut PagesShowEveryJob SelectsByAllThatIsSet " +
 		"SurvivesChange",
 	"Hold": "CountsForDepth IsNeverClaimed ObeysTheTable TakesOutOfTheQueue UnholdAfterItsTime UnholdMakesItWhatItWas " +
 		"UnholdPutsInFront",
@@ -33,9 +33,9 @@ var oneStore = map[string]string{
 	"Key":   "DepthComesBeforeUniqueKeys KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
 	"Lease": "EndedIDIsRememberedForADay RenewCountsWhatIsHeld RetireLeavesOthersAlone RetireListsWhatItReleased",
 	"Many":  "FindsWhatALimitKeptBack ServesSharesInOrder",
-	"Meet":  "ARepeatBesideAnother ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",
-	"Operate": "CancelledIsNeverClaimed DeletedIsNeverClaimed EachOnItsOwn ObeysTheTable RescheduleAtOnce " +
-		"RescheduleSetsTheTime SaysWhatStandsAgainstIt",
+	"Meet":  "ARepeatBesideAnother ARepeatChangesNothing DebounceOfADueJob NeedsNoRoom ReplacesWhatHasNotStarted",
+	"Operate": "AnEarlierJobWithTheID CancelledIsNeverClaimed DeletedIsNeverClaimed EachOnItsOwn KeepsQueuesWithAnyJob ObeysTheTable " +
+		"RescheduleAtOnce RescheduleSetsTheTime SaysWhatStandsAgainstIt",
 	"Outcome": "CompleteLeavesNothing RetryIsDueAfterItsDelay StoresWhatApplySays",
 	"Policy": "DepthHoldsOverHandles FullQueueRefuses FullQueueRefusesNoRetry IsOfOneQueue MayComeBeforeTheFirstJob " +
 		"PausedTakesAndSettles",

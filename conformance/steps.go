@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,6 +16,20 @@ func (c *check) job(id string) broker.NewJob {
 	return broker.NewJob{Queue: c.q, ID: id, Body: broker.Body{
 		Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3,
 	}}
+}
+
+// jobIn returns a job of another queue.
+func (c *check) jobIn(queue, id string) broker.NewJob {
+	j := c.job(id)
+	j.Queue = queue
+	return j
+}
+
+// later returns a job that falls due after a delay.
+func (c *check) later(id string, delay time.Duration) broker.NewJob {
+	j := c.job(id)
+	j.Delay = delay
+	return j
 }
 
 // uniqueJob returns a job with a unique key.
@@ -55,6 +70,25 @@ func (c *check) refuse(job broker.NewJob, target error) broker.Receipt {
 	r := c.enqueue(job)[0]
 	c.is("Enqueue of "+job.ID, r.Err, target)
 	return r
+}
+
+// deal enqueues n jobs in one request, in turn into these queues, and returns their IDs.
+func (c *check) deal(n int, queues ...string) []string {
+	c.tb.Helper()
+	ids, jobs := numbered("j", n), make([]broker.NewJob, n)
+	for i, id := range ids {
+		jobs[i] = c.jobIn(queues[i%len(queues)], id)
+	}
+	c.accept(jobs...)
+	return ids
+}
+
+// errs requires the errors of receipts; nil means accepted.
+func (c *check) errs(receipts []broker.Receipt, want ...error) {
+	c.tb.Helper()
+	for i, r := range receipts {
+		c.that(errors.Is(r.Err, want[i]), "error of receipt %d, of %s\ngot  %v\nwant %v", i, r.ID, r.Err, want[i])
+	}
 }
 
 // add enqueues jobs without options.
@@ -110,29 +144,35 @@ func (c *check) gone(id string) {
 // list returns every matching job once, over all pages.
 func (c *check) list(q broker.Query) []broker.Job {
 	c.tb.Helper()
-	q.Now = c.now
-	if q.Queue == "" {
-		q.Queue = c.q
-	}
 	var jobs []broker.Job
 	seen := make(map[string]bool)
-	for range 1000 {
-		page := ask(c, "Find", c.b.Find, q)
-		if limit := max(q.Limit, 1); q.Limit > 0 && len(page.Jobs) > limit {
-			c.failf("jobs on one page\ngot  %d\nwant at most the limit of %d", len(page.Jobs), limit)
-		}
-		for _, j := range page.Jobs {
+	c.pages(q, func(page []broker.Job) {
+		for _, j := range page {
 			if !seen[j.ID] {
 				seen[j.ID] = true
 				jobs = append(jobs, j)
 			}
 		}
+	})
+	return jobs
+}
+
+// pages calls each with the jobs of every page.
+func (c *check) pages(q broker.Query, each func(jobs []broker.Job)) {
+	c.tb.Helper()
+	q.Now = c.now
+	if q.Queue == "" {
+		q.Queue = c.q
+	}
+	for range 1000 {
+		page := ask(c, "Find", c.b.Find, q)
+		c.that(q.Limit == 0 || len(page.Jobs) <= q.Limit, "jobs on one page\ngot  %d\nwant at most the limit of %d", len(page.Jobs), q.Limit)
+		each(page.Jobs)
 		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return jobs
+			return
 		}
 	}
 	c.failf("listing %+v\ngot  a cursor after 1000 pages\nwant an end", q)
-	return nil
 }
 
 // queue returns the description of a queue, which must be known.
@@ -145,12 +185,17 @@ func (c *check) queue(name string) broker.QueueInfo {
 	return reply.Queues[0]
 }
 
+// ref names a job of the rule's queue, at any epoch.
+func (c *check) ref(id string) broker.Ref {
+	return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}
+}
+
 // operate applies an operation to jobs of the rule's queue, at any epoch.
 func (c *check) operate(op broker.Operation, ids ...string) []broker.OperationResult {
 	c.tb.Helper()
 	op.Now = c.now
 	for _, id := range ids {
-		op.Refs = append(op.Refs, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch})
+		op.Refs = append(op.Refs, c.ref(id))
 	}
 	results, err := c.b.Operate(c.ctx, op)
 	c.ok("Operate "+op.Kind.String(), err)
@@ -171,14 +216,25 @@ func (c *check) decide(kind broker.OperationKind, ids ...string) {
 	}
 }
 
+// reschedule moves the time of a job, which must be allowed.
+func (c *check) reschedule(delay time.Duration, id string) {
+	c.tb.Helper()
+	c.ok("reschedule of "+id, c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: delay}, id)[0].Err)
+}
+
+// removeQueue removes a queue, or returns why it is not removed.
+func (c *check) removeQueue(name string) error {
+	c.tb.Helper()
+	return c.operate(broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: name}}})[0].Err
+}
+
 // policy changes the policy of the rule's queue.
 func (c *check) policy(change broker.PolicyRequest) broker.Policy {
 	c.tb.Helper()
 	if change.Queue == "" {
 		change.Queue = c.q
 	}
-	p := ask(c, "Policy", c.b.Policy, change)
-	return p
+	return ask(c, "Policy", c.b.Policy, change)
 }
 
 func (c *check) pause(queue string, paused bool) {
@@ -206,8 +262,13 @@ func (c *check) prune() broker.Pruned {
 func (c *check) mark(req broker.MarkRequest) broker.Marked {
 	c.tb.Helper()
 	req.Now = c.now
-	m := ask(c, "Mark", c.b.Mark, req)
-	return m
+	return ask(c, "Mark", c.b.Mark, req)
+}
+
+// readMark reads a mark.
+func (c *check) readMark(name string) broker.Marked {
+	c.tb.Helper()
+	return c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: name})
 }
 
 func idsOf(jobs []broker.Job) []string {

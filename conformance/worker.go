@@ -62,10 +62,15 @@ func (w *worker) request(n int) broker.ClaimRequest {
 // claim claims until it has n jobs or no more are left.
 func (w *worker) claim(n int) []broker.Job {
 	w.c.tb.Helper()
-	var jobs []broker.Job
+	return w.gather("Claim", n, func(most int) (broker.Claimed, error) { return w.b.Claim(w.c.ctx, w.request(most)) })
+}
+
+// gather calls take until it has given n jobs, or none is left.
+func (w *worker) gather(what string, n int, take func(most int) (broker.Claimed, error)) (jobs []broker.Job) {
+	w.c.tb.Helper()
 	for empty := 0; len(jobs) < n && empty < 10; {
-		got, err := w.b.Claim(w.c.ctx, w.request(n-len(jobs)))
-		w.c.ok("Claim by "+w.id, err)
+		got, err := take(n - len(jobs))
+		w.c.ok(what+" by "+w.id, err)
 		w.c.claimed(w, got, n-len(jobs))
 		jobs = append(jobs, got.Jobs...)
 		if !got.More {
@@ -156,6 +161,16 @@ func (w *worker) settle(o broker.Outcome, jobs ...*broker.Job) {
 	}
 }
 
+// settleEach settles each job with an outcome of its own, in one request.
+func (w *worker) settleEach(jobs []broker.Job, outcomes ...broker.Outcome) []broker.Verdict {
+	w.c.tb.Helper()
+	items := make([]broker.Settlement, len(outcomes))
+	for i, o := range outcomes {
+		items[i] = broker.Settlement{Job: &jobs[i], Outcome: o}
+	}
+	return w.send(items...)
+}
+
 // lost settles jobs, none of which is held any more.
 func (w *worker) lost(jobs ...*broker.Job) {
 	w.c.tb.Helper()
@@ -175,20 +190,9 @@ func (w *worker) retire() broker.Retired {
 // reclaim takes over up to n jobs of workers whose leases ran out.
 func (w *worker) reclaim(n int) []broker.Job {
 	w.c.tb.Helper()
-	var jobs []broker.Job
-	for empty := 0; len(jobs) < n && empty < 10; {
-		got, err := w.b.Reclaim(w.c.ctx, broker.ReclaimRequest{Now: w.c.now, Worker: w.id, Queues: w.queues, Max: n - len(jobs)})
-		w.c.ok("Reclaim by "+w.id, err)
-		w.c.claimed(w, got, n-len(jobs))
-		jobs = append(jobs, got.Jobs...)
-		if !got.More {
-			break
-		}
-		if len(got.Jobs) == 0 {
-			empty++
-		}
-	}
-	return jobs
+	return w.gather("Reclaim", n, func(most int) (broker.Claimed, error) {
+		return w.b.Reclaim(w.c.ctx, broker.ReclaimRequest{Now: w.c.now, Worker: w.id, Queues: w.queues, Max: most})
+	})
 }
 
 // runOut advances time until every lease has run out, except those of the live

@@ -2,7 +2,7 @@
 -- keys whose rate has saved up a full burst. Let claims look again at keys that are kept back for longer than their rate says, since the
 -- clock was set back.
 -- Params: @now µs|null, @queue, @limit of each
--- Returns: one row: how many
+-- Returns: one row: IDs, windows and workers, and keys
 -- Called by: (*Broker).Prune
 with {{clock}}, place as materialized (
   select id, policy, paused from jobs.queue where name = @queue and layout <= 1
@@ -52,5 +52,4 @@ with {{clock}}, place as materialized (
 ), verdicts as (
   delete from jobs.settled where worker = any (array(select num from workers))
 )
-select (select count(*) from ids) + (select count(*) from windows) + (select count(*) from workers)
-  + (select count(*) from keys)
+select (select count(*) from ids) + (select count(*) from windows) + (select count(*) from workers), (select count(*) from keys)

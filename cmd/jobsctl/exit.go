@@ -17,7 +17,7 @@ const exitCodes = `  0    done
   2    wrong usage
   3    job, queue or schedule not found
   4    refused, for some jobs or for all
-  5    the store could not be reached; nothing was changed
+  5    the store could not be reached, or denied the call; nothing was changed
   6    the store failed on the way, or its answer was lost; something may have been
        changed
   7    not confirmed; nothing was changed

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -29,6 +28,6 @@ func TestShow_APayloadWithThousandsOfLevelsStaysSmall(t *testing.T) {
 	}
 	shallow := strings.Repeat("[", 20) + "1" + strings.Repeat("]", 20)
 	if got, want := content([]byte(shallow)), "\n"+strings.Repeat(" ", 2+2*20)+"1\n"; !strings.Contains(got, want) {
-		t.Error(fmt.Sprintf("%q is shown as %q, want it indented", shallow, got))
+		t.Errorf("%q is shown as %q, want it indented", shallow, got)
 	}
 }

@@ -44,7 +44,7 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 		// store would end those of another.
 		s.Bounce = nil
 		return s
-	}, "Enqueue", "Wake", "Watch", "Fault", "Turn", "Totals")
+	}, "Enqueue", "Wake", "Watch", "Fault", "Totals")
 }
 
 // newPooledSchema returns a schema of its own, reached through a pool of its own, by a role

@@ -11,16 +11,10 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("over %d shards", n), func(t *testing.T) {
-			t.Parallel()
-			var groups []string // all of them over three
-			if n == 1 {
-				groups = []string{"Claim", "Enqueue", "Settle", "Operate", "Find", "Count"}
-			}
-			conformance.Run(t, memory(n), groups...)
-		})
-	}
+	t.Run("over 3 shards", func(t *testing.T) {
+		t.Parallel()
+		conformance.Run(t, memory)
+	})
 }
 
 // With all jobs in one shard a broker over several is like one store: what it adds
@@ -28,30 +22,23 @@ func TestConformance(t *testing.T) {
 func TestConformance_OfOneShardOfSeveral(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		s := memory(3)(tb)
+		s := memory(tb)
 		s.Open = s.OneStore
 		return s
 	})
 }
 
-// memory makes stores over n stores in memory.
-func memory(n int) func(conformance.TB) *conformance.Store {
-	return func(conformance.TB) *conformance.Store {
-		stores := make([]*membroker.Store, n)
-		for i := range stores {
-			stores[i] = membroker.NewStore()
-		}
-		return over(n, func(_ conformance.TB, i int) broker.Broker { return stores[i].Open() })
+// memory makes stores over three stores in memory.
+func memory(conformance.TB) *conformance.Store {
+	var stores [3]*membroker.Store
+	for i := range stores {
+		stores[i] = membroker.NewStore()
 	}
-}
-
-// over makes a store of shards, which open opens.
-func over(n int, open func(tb conformance.TB, i int) broker.Broker) *conformance.Store {
 	spread := func(tb conformance.TB) *Broker {
 		tb.Helper()
-		shards := make([]Shard, n)
+		shards := make([]Shard, len(stores))
 		for i := range shards {
-			shards[i] = Shard{Name: fmt.Sprint("shard ", i), Broker: open(tb, i)}
+			shards[i] = Shard{Name: fmt.Sprint("shard ", i), Broker: stores[i].Open()}
 		}
 		b, err := New(shards...)
 		if err != nil {

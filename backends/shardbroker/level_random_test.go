@@ -39,7 +39,7 @@ func poor(b broker.Broker, r *rand.Rand, slowPolicies bool) broker.Broker {
 // the limit, which send checks, and another process lends on. The schedule is random, by the seed in the name.
 func TestLendLevel_TheSumNeverExceedsTheLimit(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(60) {
+	for seed := range uint64(24) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

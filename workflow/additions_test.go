@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
@@ -118,7 +119,8 @@ func TestScope_AddsNothingToAWorkflowThatHasEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.up()
 		w.run(New("wf").Add(node("a")), StateCompleted)
-		late := &Scope{store: store{w.store}, client: w.client, id: "wf", node: "a", jobID: w.info("wf").Nodes[0].JobID}
+		job := jobs.NewJob(&broker.Job{ID: w.info("wf").Nodes[0].JobID})
+		late := &Scope{store: store{w.store}, client: w.client, job: job, id: "wf", node: "a"}
 		if err := late.Add(w.Context(), node("b", "a")); !errors.Is(err, broker.ErrWrongState) {
 			t.Errorf("a run that lost its lease adds a node: %v, want ErrWrongState", err)
 		}

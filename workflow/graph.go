@@ -60,15 +60,12 @@ type vertex struct {
 	At     time.Time         `json:"at,omitzero"`
 }
 
-const (
-	graphVersion = 1
-	graphInTx    = 2 // of a workflow that was started in a transaction, which programs before that would give up
-)
+const graphVersion = 1
 
 // decode reads a graph.
 func decode(payload []byte) (*graph, error) {
 	g := new(graph)
-	if err := reserved.Decode(payload, "graph", graphInTx, g); err != nil {
+	if err := reserved.Decode(payload, "graph", graphVersion, g); err != nil {
 		return nil, err
 	}
 	refs := len(g.Refs)

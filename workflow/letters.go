@@ -198,6 +198,9 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 	if err := checkName("signal", name); err != nil {
 		return err
 	}
+	if len(payload) > broker.MaxResult {
+		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}
+	}
 	state, err := reserved.State(ctx, s, Queue, workflow)
 	switch {
 	case err != nil:
@@ -208,10 +211,6 @@ func (s store) signal(ctx context.Context, workflow, name string, payload []byte
 		if over, err := s.removed(ctx, workflow); over || err != nil {
 			return cmp.Or(err, errRemoved)
 		}
-	}
-	switch {
-	case len(payload) > broker.MaxResult:
-		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}
 	}
 	if err := letter(ctx, s, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
 		if errors.Is(err, broker.ErrDuplicate) {

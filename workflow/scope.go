@@ -23,7 +23,6 @@ type Scope struct {
 	job    *jobs.Job
 	id     string
 	node   string
-	jobID  string
 
 	mu    sync.Mutex
 	graph *graph // what reads use; it is not changed
@@ -75,8 +74,7 @@ func (s *Scope) Info(ctx context.Context) (Info, error) {
 func (x *runner) middleware(h jobs.Handler) jobs.Handler {
 	return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 		if id := job.Header(HeaderWorkflow); id != "" {
-			ctx = context.WithValue(ctx, scopeKey{}, &Scope{store: x.store, client: x.client, job: job, id: id,
-				node: job.Header(HeaderNode), jobID: job.ID()})
+			ctx = context.WithValue(ctx, scopeKey{}, &Scope{store: x.store, client: x.client, job: job, id: id, node: job.Header(HeaderNode)})
 		}
 		return h.ProcessJob(ctx, job)
 	})
@@ -154,7 +152,7 @@ func Results[T any](ctx context.Context) (map[string]T, error) {
 // own reads the workflow of the job, which another one with the same ID may have replaced.
 func (s *Scope) own(ctx context.Context) (*stored, error) {
 	w, err := s.load(ctx, s.id)
-	if err == nil && w.graph.jobID(s.node) != s.jobID {
+	if err == nil && w.graph.jobID(s.node) != s.job.ID() {
 		return nil, &broker.Error{Field: "workflow", Err: broker.ErrNotFound,
 			Hint: "the workflow of this job was removed, and another one has its ID by now"}
 	}

@@ -102,7 +102,7 @@ func planOf(client *jobs.Client, w *Workflow, limits broker.Limits) (*plan, erro
 
 // job returns the job of a workflow, without a time to run.
 func (p *plan) job() broker.NewJob {
-	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: p.graph.Version, Payload: reserved.Encode(p.graph),
+	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: reserved.Encode(p.graph),
 		Key: keyWorkflow, Retention: untilSwept}}
 	return j
 }
@@ -181,7 +181,6 @@ func startIn(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if err != nil {
 		return err
 	}
-	p.graph.Version = graphInTx
 	if err := put(ctx, to, p.job()); errors.Is(err, broker.ErrDuplicate) { // nothing was stored
 		return errStarted
 	} else if err != nil {

@@ -106,11 +106,6 @@ func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 		}
 		return ""
 	})
-	s.faults.Set(nil)
-	time.Sleep(5 * minInterval)
-	if n := s.faults.Calls(""); n > 0 {
-		t.Errorf("%d calls were made while no page is open", n)
-	}
 }
 
 func TestEvents_PagesThatAreOpenedAtOnceShareALook(t *testing.T) {

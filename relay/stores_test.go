@@ -86,9 +86,9 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 			}
 		})
 	}
+	quarters := make(chan struct{}, 3) // each time another quarter of the jobs has arrived
 	producing.Go(func() {
-		for range 3 { // one drains, and another starts
-			time.Sleep(300 * time.Millisecond)
+		for range quarters { // one drains, and another starts
 			stops[0]()
 			stops = append(stops[1:], starting())
 		}
@@ -100,8 +100,12 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 	for late := time.Now().Add(soon); len(arrived) < want && time.Now().Before(late); {
 		for _, j := range worker.Complete(100, 100*time.Millisecond) {
 			arrived = append(arrived, string(j.Payload))
+			if len(arrived)%(want/4) == 0 && len(arrived) < want {
+				quarters <- struct{}{}
+			}
 		}
 	}
+	close(quarters)
 	producing.Wait()
 	for _, j := range worker.Complete(100, time.Second) { // jobs that arrived twice
 		arrived = append(arrived, string(j.Payload))

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -182,5 +183,62 @@ func TestDelete_WhileANodeRunsAgain(t *testing.T) {
 		w.errors(nil, Delete(w.Context(), w.client, "w"))
 		pass(2 * time.Hour)
 		w.nothing("after the node has completed,")
+	})
+}
+
+// plant stores a job as a workflow, with any graph and any state.
+func (w *world) plant(id, graph, state string) {
+	w.Helper()
+	body := broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Key: keyWorkflow, Priority: broker.PriorityNormal,
+		Payload: []byte(graph)}
+	receipts, err := w.store.Enqueue(w.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id, Body: body}}})
+	if err == nil {
+		err = receipts[0].Err
+	}
+	if err == nil && state != "" {
+		_, err = w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkTake, Name: "workflow:" + id, Owner: "workflow",
+			TTL: broker.MaxDelay, Value: []byte(state)})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestGet_AGraphThatNobodyWroteIsMalformed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for id, graph := range map[string]string{
+			"not-json":       `{`,
+			"no-such-node":   `{"v":1,"nodes":[{"n":"a","a":[1]}]}`,
+			"a-reference":    `{"v":1,"refs":["x"],"nodes":[{"n":"a","a":[-1]}]}`,
+			"any-reference":  `{"v":1,"refs":["x"],"nodes":[{"n":"a","e":[-1]}]}`,
+			"no-such-queue":  `{"v":1,"queues":["q"],"nodes":[{"n":"a","q":2}]}`,
+			"a-callback":     `{"v":1,"calls":[{"when":":end","q":1}],"nodes":[]}`,
+			"after-itself":   `{"v":1,"nodes":[{"n":"a","a":[0]}]}`,
+			"after-a-circle": `{"v":1,"nodes":[{"n":"a","a":[1]},{"n":"b","e":[0]},{"n":"c","a":[0]}]}`,
+		} {
+			w.plant(id, graph, "")
+			if _, err := Get(w.Context(), w.client, id); !errors.Is(err, broker.ErrMalformed) && !errors.Is(err, broker.ErrInvalid) {
+				w.Errorf("%s: Get answers %v, want ErrMalformed, or ErrInvalid for a cycle", id, err)
+			}
+		}
+	})
+}
+
+func TestList_AStateThatCannotBeReadHidesNoOtherWorkflow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const graph = `{"v":1,"birth":"b","nodes":[]}`
+		w.plant("broken", graph, `{"v":1,`)
+		w.plant("newer", graph, `{"v":99,"birth":"b","phase":"running","cause":"later"}`)
+		w.plant("sound", graph, `{"v":1,"birth":"b","phase":"running"}`)
+		page, err := List(w.Context(), w.client, ListOptions{})
+		if err != nil || len(page.Workflows) != 3 {
+			w.Fatalf("List answers %+v, %v; want three workflows", page.Workflows, err)
+		}
+		for _, info := range page.Workflows {
+			want := map[string]string{"broken": "malformed", "newer": "newer version", "sound": ""}[info.ID]
+			if want == "" && info.Cause != "" || !strings.Contains(info.Cause, want) || info.ID != "broken" && info.State != StateRunning {
+				w.Errorf("%s is %s, its cause is %q; want one with %q", info.ID, info.State, info.Cause, want)
+			}
+		}
 	})
 }

@@ -175,6 +175,22 @@ func TestExamine_ReportsWhatItCannotRepair(t *testing.T) {
 	})
 }
 
+// One workflow that cannot be read does not hide what else is found.
+func TestExamine_ReportsWhatItCannotRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.plant("graph", `{"v":1,"nodes":[{"n":"a","a":[1]}]}`, "")
+		w.plant("cycle", `{"v":1,"nodes":[{"n":"a","a":[0]}]}`, "")
+		w.plant("state", `{"v":1,"birth":"b","nodes":[]}`, `{"v":99,"birth":"b"}`)
+		w.decide(broker.OpHold, "state")
+		w.start(waiting())
+		w.decide(broker.OpHold, "w")
+		want := []string{"workflow-stopped  its job is held by a mover", "workflow-unreadable", "workflow-unreadable", "workflow-unreadable"}
+		if found := w.examined(true); !slices.Equal(found, want) {
+			t.Errorf("found %q, want %q", found, want)
+		}
+	})
+}
+
 // An examination ends with its caller's interest, and with an error of the store.
 func TestExamine_Ends(t *testing.T) {
 	inWorld(t, func(w *world) {

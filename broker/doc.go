@@ -64,10 +64,10 @@
 // rest of the answer means nothing, and the worker may have been renewed in other queues.
 //
 // §7 Count of leases. Renew answers how many leases the store counts for the worker, by queue. So a worker notices that
-// the answer to a claim was lost; it then lists its leases (Query.Worker) and releases those that it does not know. A
-// backend for which counting is expensive, or that failed to count, may leave Held nil, which says nothing; it counts a
-// worker's leases at least every three minutes. When a caller abandons a claim that still waits, no lease is left
-// behind.
+// the answer to a claim was lost; it then lists its leases (Query.Worker) and releases those that it does not know. Held
+// may be nil, which says nothing, if counting failed, or if no call of this Broker within the last minute can have
+// changed the count; but a worker's leases are counted at least every three minutes. When a caller abandons a claim that
+// still waits, no lease is left behind.
 //
 // §8 Running out. A worker's leases hold until its last Renew plus its Lease: before that time it is alive, at that
 // time it is not ([WorkerInfo.Alive]). It may still renew, claim and settle until a Reclaim has found it.

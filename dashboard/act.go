@@ -126,7 +126,6 @@ func partly(err error, done string, r inspect.Report) error {
 	return &pageError{status, fmt.Sprintf("%s %s before this: %s", readable.Count(r.Done, "job"), done, said)}
 }
 
-// noticeOf returns a notice about what was done.
 func noticeOf(v verb, r inspect.Report) notice {
 	n := notice{Wrong: r.Refused > 0}
 	switch changed := r.Done - r.Requested; {
@@ -148,7 +147,6 @@ func noticeOf(v verb, r inspect.Report) notice {
 	return n
 }
 
-// why returns why a job was refused.
 func why(f inspect.Refusal) string {
 	_, said := describe(f.Err)
 	if errors.Is(f.Err, broker.ErrDuplicate) && f.Holder != "" {

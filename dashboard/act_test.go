@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // follow follows the redirect of a decision and returns the page.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // alert is a problem on the overview. Grave ones stop jobs from running.
@@ -148,7 +149,7 @@ func (t *trouble) alerts() (all []alert) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.jobs[b], t.jobs[a]) })
 	var names []string
 	for _, n := range order[:alertQueues] {
-		names = append(names, cutRunes(text(t.queues[n].Name), 60))
+		names = append(names, readable.Cut(text(t.queues[n].Name), 60))
 	}
 	said := fmt.Sprintf("%s: %s and %d more.", t.many(len(t.queues), jobs), strings.Join(names, ", "), len(order)-alertQueues)
 	to, label := "queues", "Look at all queues"

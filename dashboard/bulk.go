@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // bulkWork holds the bulk operations of the handler: decisions about all jobs that a
@@ -35,7 +34,6 @@ type operation struct {
 	id    string
 	verb  verb
 	about string // the filter in words
-	to    string // URL of the page that shows its jobs
 	who   string
 	rate  int
 	begun time.Time
@@ -70,7 +68,6 @@ func (b *bulkWork) list() []*operation {
 	return slices.Clone(b.all)
 }
 
-// add adds an operation, unless too many are running.
 func (b *bulkWork) add(o *operation) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +95,7 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	ctx, stop := context.WithCancelCause(h.closing)
-	o := &operation{id: rand.Text(), verb: b.verb, about: b.about, to: b.filter.link("jobs"), who: b.who, rate: int(b.rate),
+	o := &operation{id: rand.Text(), verb: b.verb, about: b.about, who: b.who, rate: int(b.rate),
 		begun: time.Now(), most: b.most, stop: stop}
 	if !h.bulk.add(o) {
 		stop(nil)
@@ -225,18 +222,17 @@ type workPage struct{ Operations []operationRow }
 
 // operationRow is an operation as its page shows it.
 type operationRow struct {
-	ID, Verb, About, To, Who string
-	Rate                     int
-	Begun                    time.Time
-	Took                     time.Duration
-	Running                  bool
-	Report                   inspect.Report
-	Refusals                 []string
-	Most                     int64
-	Error                    string
-	MayStop                  bool
-	Undo                     string // URL; empty if it cannot be undone
-	Beyond                   bool   // it changed too many jobs to be undone
+	ID, Verb, About, Who string
+	Rate                 int
+	Took                 time.Duration
+	Running              bool
+	Report               inspect.Report
+	Refusals             []string
+	Most                 int64
+	Error                string
+	MayStop              bool
+	Undo                 string // URL; empty if it cannot be undone
+	Beyond               bool   // it changed too many jobs to be undone
 }
 
 func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
@@ -244,9 +240,8 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 	var p workPage
 	for _, o := range h.bulk.list() {
 		o.mu.Lock()
-		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, To: o.to, Who: o.who, Rate: o.rate, Begun: o.begun,
-			Report: o.report, Most: o.most,
-			Running: o.ended.IsZero(), Took: o.ended.Sub(o.begun), MayStop: v.May(o.verb.action)}
+		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, Who: o.who, Rate: o.rate, Report: o.report, Most: o.most,
+			Running: o.ended.IsZero(), Took: o.ended.Sub(o.begun), MayStop: v.May(o.verb.action), Beyond: o.beyond}
 		if row.Running {
 			row.Took = time.Since(o.begun)
 		}
@@ -259,7 +254,6 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 		if n := h.notices.get(o.notice); n != nil && v.May(o.verb.action) {
 			row.Undo = n.Undo()
 		}
-		row.Beyond = o.beyond
 		for _, f := range o.report.Refusals[:min(5, len(o.report.Refusals))] {
 			row.Refusals = append(row.Refusals, text(f.ID)+": "+why(f))
 		}

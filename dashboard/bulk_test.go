@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // ended waits until n bulk operations have ended and none is running.

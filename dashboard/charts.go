@@ -11,7 +11,6 @@ type charts struct {
 	Data  string // URL of the data; empty for live data
 }
 
-// chartTab links to the charts over another span.
 type chartTab struct {
 	Label, To string
 	Active    bool

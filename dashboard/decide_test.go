@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -221,6 +222,11 @@ func TestQueue_SaysWhoPausedItAndWhatRuns(t *testing.T) {
 	}
 	s.handler.poller.changed()
 	hasNot(t, s.get(200, "queue?name=mail"), "pause-note")
+	ada := s.handler.inspector.As("ada").WithNote("a <deploy>")
+	if err := errors.Join(ada.Resume(t.Context(), "mail"), ada.Pause(t.Context(), "mail")); err != nil {
+		t.Fatal(err)
+	}
+	has(t, s.get(200, "queue?name=mail"), "Paused by <bdi>ada</bdi> at", " ago: <bdi>a &lt;deploy&gt;</bdi>")
 }
 
 func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -30,26 +27,7 @@ func (h *Handler) editable(j *broker.Job) string {
 	if json.Indent(&b, j.Payload, "", "  ") != nil || b.Len() > maxShown {
 		return ""
 	}
-	return escapeJSON(b.String())
-}
-
-// escapeJSON replaces characters that do not print, or change the direction of text, by
-// JSON escapes. They occur only in strings.
-func escapeJSON(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			for _, half := range utf16.Encode([]rune{r}) {
-				b.WriteString(`\u` + strconv.FormatUint(0x10000+uint64(half), 16)[1:])
-			}
-		default:
-			b.WriteString(`\u` + strconv.FormatUint(0x10000+uint64(r), 16)[1:])
-		}
-	}
-	return b.String()
+	return string(readable.AppendJSON(nil, b.Bytes(), readable.Harmful))
 }
 
 var errNotEditable = &pageError{http.StatusConflict, "This payload cannot be edited here, nothing was changed: the job runs or has " +

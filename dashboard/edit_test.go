@@ -65,6 +65,21 @@ func TestEdit_APayloadIsEditedAndTheJobRedriven(t *testing.T) {
 	hasNot(t, log, "user\\\":", `"user"`)
 }
 
+// White space after the JSON is no character to escape: the form could not be sent.
+func TestEdit_WhiteSpaceAroundAPayloadDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.enqueue("mail", "a", "email", payload("\t{\"user\":1}\r\n\t"))
+	to, text := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
+	if !json.Valid([]byte(text)) {
+		t.Errorf("the form has %q, which is not JSON", text)
+	}
+	s.post(303, to, url.Values{"payload": {strings.Replace(text, "1", "2", 1)}})
+	if got := string(s.find("mail", "a").Payload); got != `{"user":2}` {
+		t.Errorf("the payload is %s", got)
+	}
+}
+
 func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})

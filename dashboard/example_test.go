@@ -10,13 +10,11 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/seed81422ce9/jobs/middleware/payload"
-
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/dashboard"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/middleware/payload"
 )
 
 // A dashboard in an application's own mux, behind its own login.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // filter is what jobs are searched by. It is kept in the page's URL. So the same jobs appear when a user
@@ -161,7 +160,6 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	return q, nil
 }
 
-// reasons returns the reasons for which jobs die.
 func reasons() (all []string) {
 	for r := broker.ReasonRetries; r <= broker.ReasonUndecodable; r++ {
 		all = append(all, r.String())

@@ -26,7 +26,6 @@ var zippers = sync.Pool{New: func() any {
 	return w
 }}
 
-// acceptsGzip reports whether a request accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func TestHandler_PagesShowTheStore(t *testing.T) {

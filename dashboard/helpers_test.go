@@ -17,11 +17,10 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
 )

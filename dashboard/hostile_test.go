@@ -13,10 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
 )

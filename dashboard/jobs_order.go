@@ -73,7 +73,6 @@ type sortHead struct {
 var sortColumns = []struct{ name, label string }{{"id", "Job"}, {"type", "Type"}, {"queue", "Queue"}, {"state", "State"},
 	{"failures", "Failures"}, {"time", ""}, {"key", "Key"}, {"error", "Last error"}}
 
-// sortHeads returns the heads of the table of jobs.
 func sortHeads(f filter) (heads []sortHead) {
 	for _, c := range sortColumns {
 		head := sortHead{Label: c.label, Aria: "none", Number: c.name == "failures" || c.name == "time"}

@@ -53,9 +53,6 @@ func (b deathBar) Top() float64 { return 100 - b.High }
 // MaxGroups returns how many groups a page makes; it shows fewer.
 func (p *deadPage) MaxGroups() int { return inspect.MaxGroups }
 
-// Examined64 returns Examined in the type of the counters.
-func (p *deadPage) Examined64() int64 { return int64(p.Examined) }
-
 const (
 	sampleFinds   = 4
 	sampleRecords = 500
@@ -113,43 +110,35 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	return render(w, r, "dead", v, http.StatusOK)
 }
 
-// sample examines a bounded number of dead jobs, from the start of the page, and groups
-// them.
+// sample examines a bounded number of dead jobs and groups them: those of several queues in turn,
+// or those of one queue from the start of the page.
 func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
-	if several := p.dying(s); len(several) > 1 && p.Filter.At == "" {
-		return h.sampleInTurn(ctx, several, q, p)
+	queues := p.dying(s)
+	if len(queues) > 1 && p.Filter.At == "" {
+		return h.sampleInTurn(ctx, queues, q, p)
 	}
 	var groups inspect.Groups
-	finds := 0
 	q.Limit, q.Newest = sampleRecords, true
-	for _, info := range p.dying(s) {
-		if info.Name < p.Filter.At {
-			continue
+	for _, info := range queues {
+		if p.Filter.At != "" && p.Filter.At != info.Name {
+			continue // it has dead jobs only since the first page
 		}
-		q.Queue, q.Cursor = info.Name, ""
-		if info.Name == p.Filter.At {
-			q.Cursor = p.Filter.Cursor
-		}
-		for {
-			if finds == sampleFinds {
-				next := p.Filter
-				next.At, next.Cursor = q.Queue, q.Cursor
-				p.Next = next.link("dead")
-				p.finish(&groups)
-				return nil
-			}
+		q.Queue, q.Cursor = info.Name, p.Filter.Cursor
+		for n := 0; n == 0 || n < sampleFinds && q.Cursor != ""; n++ {
 			page, err := h.inspector.List(ctx, q)
 			if err != nil {
 				return err
 			}
-			finds++
 			for i := range page.Jobs {
 				groups.Add(&page.Jobs[i])
 			}
-			if q.Cursor = page.Cursor; q.Cursor == "" {
-				break
-			}
+			q.Cursor = page.Cursor
 		}
+	}
+	if q.Cursor != "" {
+		next := p.Filter
+		next.At, next.Cursor = q.Queue, q.Cursor
+		p.Next = next.link("dead")
 	}
 	p.finish(&groups)
 	return nil

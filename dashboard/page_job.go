@@ -10,14 +10,12 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/readable"
-
-	"github.com/seed81422ce9/jobs"
 )
 
-// jobPage shows one job.
 type jobPage struct {
 	Job       *broker.Job
 	Now       time.Time

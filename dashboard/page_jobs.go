@@ -1,14 +1,14 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // jobsPage is the result of a search.
@@ -23,7 +23,6 @@ type jobsPage struct {
 	Turn string // URL of the search in the opposite order; empty if there is only one order
 	Down bool   // the list begins with the newest
 	Most int64  // jobs that match, by the counters; -1 if the counters cannot say
-	Copy bool
 	Sort []sortHead
 	Bulk []verb // possible for all jobs that the filter selects
 	Rows []verb // possible for the checked rows
@@ -114,15 +113,14 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 		next.At, next.Cursor = p.at, p.cursor
 		p.Next = next.link("jobs")
 	}
-	if f.ID == "" {
-		p.Bulk = verbsFor(v, query.State, true, f.Suppressed || f.ID != "")
+	if p.Rows = verbsFor(v, query.State, true, f.Suppressed || f.ID != ""); f.ID == "" {
+		p.Bulk = p.Rows
 	}
 	if p.Most = -1; !f.Narrow() {
 		p.Most = counts(query.State)
 	}
 	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
 	p.Sort = sortHeads(f)
-	p.Rows = verbsFor(v, query.State, true, f.Suppressed || f.ID != "")
 	v.Live, v.Data = v.Live && f.ID == "", p // the beginning of an ID takes many calls
 	return render(w, r, "jobs", v, http.StatusOK)
 }
@@ -152,12 +150,8 @@ var emptyWords = map[broker.State]string{
 // Empty returns the text for a page without jobs, unless a filter may have excluded
 // them.
 func (p jobsPage) Empty() string {
-	said := "There are no jobs"
-	for state, words := range emptyWords {
-		if state.String() == p.Filter.State {
-			said = words
-		}
-	}
+	state, _ := broker.ParseState(p.Filter.State) // any state is not in the map
+	said := cmp.Or(emptyWords[state], "There are no jobs")
 	if p.Filter.Queue != "" {
 		said += " in this queue"
 	}

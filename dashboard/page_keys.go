@@ -19,7 +19,6 @@ type keysPage struct {
 	Part  bool // there are more keys than were examined
 	Now   time.Time
 	Form  []ruleField // of the one key
-	Rules inspect.Policy
 }
 
 // topKeys is how many keys a page shows: one screen.
@@ -27,11 +26,9 @@ const topKeys = 50
 
 func (h *Handler) keys(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	p := keysPage{Queue: r.URL.Query().Get("queue"), One: r.URL.Query().Get("key"), Now: s.survey.now()}
-	info, err := h.inspector.Queue(r.Context(), p.Queue)
-	if err != nil {
+	if _, err := h.inspector.Queue(r.Context(), p.Queue); err != nil {
 		return err
 	}
-	p.Rules = info.Policy
 	if p.One != "" {
 		one, err := h.inspector.Key(r.Context(), p.Queue, p.One)
 		if err != nil {
@@ -39,11 +36,11 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 		}
 		p.Rows, p.Form = []inspect.KeyInfo{one}, formOf(one.Policy, true)
 	} else {
-		var all bool
-		if p.Rows, all, err = h.inspector.TopKeys(r.Context(), p.Queue, topKeys); err != nil {
+		rows, all, err := h.inspector.TopKeys(r.Context(), p.Queue, topKeys)
+		if err != nil {
 			return aboutKeys(err)
 		}
-		p.Part = !all
+		p.Rows, p.Part = rows, !all
 	}
 	v := h.view(r, "queues", "Keys of "+text(p.Queue))
 	v.Live, v.Data = false, p

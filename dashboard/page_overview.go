@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // overviewPage is the store at a glance.
@@ -64,7 +63,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request, s *snapshot) 
 	}
 	for _, worker := range s.survey.Workers {
 		p.Taken += taken(worker)
-		if !silent(worker, s.survey.now()) {
+		if worker.Alive(s.survey.now()) {
 			p.Workers++
 			p.Slots += worker.Concurrency
 		}
@@ -99,7 +98,6 @@ func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 	return json.NewEncoder(w).Encode(h.poller.past())
 }
 
-// queueRow is a queue in a table.
 type queueRow struct {
 	Name    string
 	Counts  map[broker.State]int64 // as default lists count them
@@ -146,7 +144,6 @@ func backlog(q *inspect.QueueInfo) (n int64) {
 	return n
 }
 
-// rowsOf returns a row for each queue.
 func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
@@ -185,17 +182,13 @@ func taken(w inspect.WorkerInfo) int { return min(w.Held, w.Concurrency) }
 func alive(q inspect.QueueInfo) (workers, slots, full int) {
 	for _, w := range q.Workers {
 		full += taken(w)
-		if !silent(w, q.Now) {
+		if w.Alive(q.Now) {
 			workers++
 			slots += w.Concurrency
 		}
 	}
 	return workers, slots, full
 }
-
-// silent reports whether a worker's leases ran out: it probably crashed, and no other
-// worker has reclaimed its jobs yet.
-func silent(w inspect.WorkerInfo, now time.Time) bool { return !w.Alive(now) }
 
 // shownStates returns the states for lists of jobs, in the order of a job's life. It
 // leaves out waiting if no job is in it.

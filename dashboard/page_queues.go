@@ -44,7 +44,6 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request, s *snapshot) er
 	return render(w, r, "queues", v, http.StatusOK)
 }
 
-// queuePage shows one queue.
 type queuePage struct {
 	Row     queueRow
 	Charts  charts

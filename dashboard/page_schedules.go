@@ -51,7 +51,6 @@ func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "schedules", v, http.StatusOK)
 }
 
-// schedulePage shows one schedule.
 type schedulePage struct {
 	schedule.Info
 	LastJobTo string // URL; empty if nothing was enqueued

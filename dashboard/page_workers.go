@@ -6,12 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// workersPage lists live workers.
 type workersPage struct {
 	Now     time.Time
 	Workers []workerRow
@@ -22,19 +20,18 @@ type workersPage struct {
 	Next    string
 }
 
-// workerRow is a worker in a table.
 type workerRow struct {
 	inspect.WorkerInfo
 	Taken  int     // how many of its slots are taken
 	Full   float64 // taken slots, in percent
 	Ahead  int     // jobs that it holds beyond its slots
-	Silent bool    // its leases ran out
+	Silent bool    // its leases ran out: it probably crashed, and no other worker has reclaimed its jobs yet
 	To     string
 }
 
 func workerRowOf(w inspect.WorkerInfo, now time.Time) workerRow {
 	n := taken(w)
-	return workerRow{w, n, 100 * float64(n) / float64(max(1, w.Concurrency)), w.Held - n, silent(w, now), link("workers", "worker", w.ID)}
+	return workerRow{w, n, 100 * float64(n) / float64(max(1, w.Concurrency)), w.Held - n, !w.Alive(now), link("workers", "worker", w.ID)}
 }
 
 // heldJob is a job that a worker holds. Since is zero unless the worker reports the job

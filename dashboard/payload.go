@@ -10,9 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed81422ce9/jobs/broker"
-
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -59,34 +60,27 @@ func typed(r *http.Request, fields []ruleField) map[string]string {
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Running jobs continue.", func(i *inspect.Inspector, name string) error {
-		return i.Pause(r.Context(), name)
-	})
+	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Running jobs continue.", (*inspect.Inspector).Pause)
 }
 
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "resume", "goes on.", func(i *inspect.Inspector, name string) error {
-		return i.Resume(r.Context(), name)
-	})
+	return h.decideQueue(w, r, ActionPause, "resume", "goes on.", (*inspect.Inspector).Resume)
 }
 
 func (h *Handler) remove(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionRemove, "remove", "is forgotten.", func(i *inspect.Inspector, name string) error {
-		return i.RemoveQueue(r.Context(), name)
-	})
+	return h.decideQueue(w, r, ActionRemove, "remove", "is forgotten.", (*inspect.Inspector).RemoveQueue)
 }
 
 func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(i *inspect.Inspector, name string) error {
-		now, err := i.Policy(r.Context(), name)
+	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(i *inspect.Inspector, ctx context.Context, name string) error {
+		now, err := i.Policy(ctx, name)
 		if err != nil {
 			return err
 		}
 		wanted, err := inspect.Change(now, typed(r, formOf(now, false)))
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = i.SetPolicy(ctx, broker.PolicyFrom(name, "", now, wanted))
 		}
-		_, err = i.SetPolicy(r.Context(), broker.PolicyFrom(name, "", now, wanted))
 		return err
 	})
 }
@@ -120,7 +114,7 @@ func parseSpan(label, s string) (time.Duration, error) {
 // decideQueue carries out a decision about the queue in the URL, and redirects to its
 // page.
 func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Action, verb, done string,
-	do func(i *inspect.Inspector, name string) error) error {
+	do func(i *inspect.Inspector, ctx context.Context, name string) error) error {
 	who, err := h.authorize(r, action)
 	if err != nil {
 		return err
@@ -130,7 +124,7 @@ func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Act
 		_, err = h.inspector.Queue(r.Context(), name)
 	}
 	if err == nil {
-		err = do(h.inspector.As(who), name)
+		err = do(h.inspector.As(who), r.Context(), name)
 	}
 	h.poller.changed()
 	h.audit(who, verb, err, "queue", name)

@@ -137,7 +137,6 @@ func (p *poller) current(ctx context.Context) (*snapshot, error) {
 	return p.look(ctx)
 }
 
-// last returns the newest snapshot, or nil.
 func (p *poller) last() *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,10 +246,11 @@ func (s *snapshot) trouble() string {
 	if s.err == nil {
 		return ""
 	}
-	if s.survey.Queues == nil {
-		return "The store has not answered since " + s.since.UTC().Format("15:04:05") + " UTC. Trying again."
+	older := ""
+	if s.survey.Queues != nil {
+		older = " The page shows older data."
 	}
-	return "The store has not answered since " + s.since.UTC().Format("15:04:05") + " UTC. The page shows older data. Trying again."
+	return "The store has not answered since " + hms(s.since) + "." + older + " Trying again."
 }
 
 // past returns the points that the live charts begin with.

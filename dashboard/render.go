@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -132,22 +131,10 @@ func parse() map[string]*template.Template {
 }
 
 // text returns untrusted text made safe and short enough to show.
-func text(s string) string {
-	return cutRunes(readable.Plain(s), 300)
-}
+func text(s string) string { return readable.Cut(readable.Plain(s), 300) }
 
 // short returns text for a box of a graph.
-func short(s string) string { return cutRunes(text(s), 24) }
-
-func cutRunes(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
-}
+func short(s string) string { return readable.Cut(text(s), 24) }
 
 var num = readable.Number[int64]
 
@@ -198,7 +185,6 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 
 
 func hms(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
-// shownRate is a rate for a template.
 type shownRate struct {
 	Known bool
 	Rate  float64

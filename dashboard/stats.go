@@ -29,7 +29,6 @@ type past struct {
 	Deploys []inspect.Deploy `json:"deploys"`
 }
 
-// chartSpan is a span that charts show.
 type chartSpan struct {
 	Name, Label string
 	span        time.Duration
@@ -144,7 +143,7 @@ func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, spa
 		was.Deploys = []inspect.Deploy{}
 	}
 	for n := range was.Deploys { // program names are untrusted
-		was.Deploys[n].Program = strings.TrimSpace(cutRunes(readable.Plain(was.Deploys[n].Program), 60))
+		was.Deploys[n].Program = strings.TrimSpace(readable.Cut(readable.Plain(was.Deploys[n].Program), 60))
 	}
 	kept.at, kept.was = time.Now(), was
 	return was, nil

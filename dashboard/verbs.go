@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // verb is a decision about jobs that the dashboard offers.

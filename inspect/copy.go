@@ -37,11 +37,7 @@ func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string)
 	c.Body.Deadline = time.Time{}
 	// The payload is an old one: it must not replace what another producer enqueued since.
 	c.Body.Unique.Conflict, c.Body.Unique.Latest = broker.ConflictRefuse, 0
-	var receipts []broker.Receipt
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{c}})
-		return err
-	})
+	receipts, err := call(ctx, i, broker.Broker.Enqueue, broker.EnqueueRequest{Jobs: []broker.NewJob{c}})
 	if err == nil && len(receipts) > 0 {
 		err = receipts[0].Err
 	}

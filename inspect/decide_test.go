@@ -8,10 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed81422ce9/jobs/internal/sleep"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 func TestInspect_DeadJobsAreRedrivenBySelection(t *testing.T) {

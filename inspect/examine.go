@@ -88,7 +88,6 @@ const examineTimeout = 30 * time.Second
 // a dead worker.
 const reclaimGrace = time.Minute
 
-// kinds are the known kinds of findings.
 var kinds = broker.KnownFindings()
 
 // unserved returns findings about the workers of a queue.

@@ -7,11 +7,10 @@ import (
 	"log"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func ExampleInspector() {

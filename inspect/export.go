@@ -50,7 +50,7 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 		lines = lines[:0]
 		var refs []broker.Ref
 		for _, job := range chosen {
-			err := copiable(job)
+			err := exportable(job)
 			ref := job.Ref()
 			if flush != nil {
 				job.Epoch++ // imported jobs have a later epoch, see exportHolder
@@ -93,17 +93,14 @@ func (s Selection) deleteExported(ctx context.Context, refs []broker.Ref, flush 
 	return err
 }
 
-// copiable returns why a job cannot be copied, or nil.
-func copiable(job *broker.Job) error {
+// exportable returns why a job cannot be exported, or nil.
+func exportable(job *broker.Job) error {
+	err := job.Copyable()
 	switch {
-	case job.Broken != nil:
-		return job.Broken
-	case job.Newer():
-		return broker.ErrNewerForm
-	case job.State == broker.StateActive:
+	case err == nil && job.State == broker.StateActive:
 		return fmt.Errorf("%w: it is active, and its server may finish it", broker.ErrWrongState)
-	case job.State == broker.StateWaiting:
+	case err == nil && job.State == broker.StateWaiting:
 		return broker.Held(job.Holder)
 	}
-	return nil
+	return err
 }

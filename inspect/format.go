@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -41,7 +41,7 @@ type line struct {
 	MaxRetries     int          `json:"max_retries"`
 	CrashBudget    int          `json:"crash_budget,omitempty"`
 	Timeout        lineSpan     `json:"timeout,omitempty"`
-	Deadline       *time.Time   `json:"deadline,omitempty"`
+	Deadline       time.Time    `json:"deadline,omitzero"`
 	Retention      lineSpan     `json:"retention,omitempty"`
 	Backoff        *lineBackoff `json:"backoff,omitempty"`
 	Unique         *lineUnique  `json:"unique,omitempty"`
@@ -53,9 +53,9 @@ type line struct {
 	Source         string       `json:"source,omitempty"`
 	Headers        []lineHeader `json:"headers,omitempty"`
 	Payload        []byte       `json:"payload,omitempty"`
-	CreatedAt      *time.Time   `json:"created_at,omitempty"`
-	RunAt          *time.Time   `json:"run_at,omitempty"`
-	FinishedAt     *time.Time   `json:"finished_at,omitempty"`
+	CreatedAt      time.Time    `json:"created_at,omitzero"`
+	RunAt          time.Time    `json:"run_at,omitzero"`
+	FinishedAt     time.Time    `json:"finished_at,omitzero"`
 	Epoch          int64        `json:"epoch,omitempty"`
 	Deliveries     int          `json:"deliveries,omitempty"`
 	Failures       int          `json:"failures,omitempty"`
@@ -92,14 +92,14 @@ type lineHeader struct {
 }
 
 type lineError struct {
-	At      *time.Time `json:"at,omitempty"`
-	Attempt int        `json:"attempt"`
-	Code    lineText   `json:"code,omitzero"`
-	Class   lineText   `json:"class,omitzero"`
-	Message lineText   `json:"message,omitzero"`
-	Stack   lineText   `json:"stack,omitzero"`
-	Worker  lineText   `json:"worker,omitzero"`
-	Version lineText   `json:"version,omitzero"`
+	At      time.Time `json:"at,omitzero"`
+	Attempt int       `json:"attempt"`
+	Code    lineText  `json:"code,omitzero"`
+	Class   lineText  `json:"class,omitzero"`
+	Message lineText  `json:"message,omitzero"`
+	Stack   lineText  `json:"stack,omitzero"`
+	Worker  lineText  `json:"worker,omitzero"`
+	Version lineText  `json:"version,omitzero"`
 }
 
 // Names of what the broker stores as numbers.
@@ -168,29 +168,13 @@ func (t *lineText) UnmarshalJSON(p []byte) error {
 	return json.Unmarshal(p, (*string)(t))
 }
 
-func lineTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
-
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}
-
-// appendLine appends a job's line.
 func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 	l := line{Version: lineVersion, Queue: j.Queue, ID: j.ID, Type: j.Type, TypeVersion: j.TypeVersion, State: j.State,
 		Reason: j.Reason.String(), Suppressed: j.Suppressed, Priority: uint8(j.Priority), MaxRetries: j.MaxRetries,
-		CrashBudget: j.CrashBudget, Timeout: lineSpan(j.Timeout), Deadline: lineTime(j.Deadline), Retention: lineSpan(j.Retention),
+		CrashBudget: j.CrashBudget, Timeout: lineSpan(j.Timeout), Deadline: j.Deadline.UTC(), Retention: lineSpan(j.Retention),
 		Key: j.Key, GivenID: j.GivenID, CorrelationID: j.CorrelationID, IdempotencyKey: j.IdempotencyKey,
 		PayloadRef: lineText(j.PayloadRef), Source: j.Source, Payload: j.Payload,
-		CreatedAt: lineTime(j.CreatedAt), RunAt: lineTime(j.RunAt), FinishedAt: lineTime(j.FinishedAt),
+		CreatedAt: j.CreatedAt.UTC(), RunAt: j.RunAt.UTC(), FinishedAt: j.FinishedAt.UTC(),
 		Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
 		ErrorsDropped: j.Errors.Dropped, Result: j.Result, Head: unreadHead(j)}
 	if b := j.Backoff; b != (broker.Backoff{}) {
@@ -206,7 +190,7 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 		l.Headers = append(l.Headers, lineHeader{lineText(name), lineText(j.Headers[name])})
 	}
 	for _, f := range j.Errors.Entries {
-		l.Errors = append(l.Errors, lineError{lineTime(f.At), f.Attempt, lineText(f.Code), lineText(f.Class), lineText(f.Message),
+		l.Errors = append(l.Errors, lineError{f.At.UTC(), f.Attempt, lineText(f.Code), lineText(f.Class), lineText(f.Message),
 			lineText(f.Stack), lineText(f.Worker), lineText(f.Version)})
 	}
 	l.keep(j.Kept)
@@ -215,22 +199,8 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return append(appendASCII(dst, text), '\n'), nil
-}
-
-// appendASCII appends JSON with all characters beyond ASCII escaped, so that the file
-// is harmless in any viewer.
-func appendASCII(dst, text []byte) []byte {
-	for _, r := range string(text) {
-		if r < 0x7f {
-			dst = append(dst, byte(r))
-			continue
-		}
-		for _, half := range utf16.AppendRune(nil, r) {
-			dst = fmt.Appendf(dst, `\u%04x`, half)
-		}
-	}
-	return dst
+	notASCII := func(r rune) bool { return r >= unicode.MaxASCII } // escaped, so that the file is harmless in any viewer
+	return append(readable.AppendJSON(dst, text, notASCII), '\n'), nil
 }
 
 // unreadHead returns the stored form of a head that has fields which this version does
@@ -288,9 +258,9 @@ func syntax(err error) string {
 }
 
 func (l *line) job() (broker.NewJob, error) {
-	j := broker.Job{Queue: l.Queue, ID: l.ID, State: l.State, CreatedAt: timeOf(l.CreatedAt), RunAt: timeOf(l.RunAt)}
+	j := broker.Job{Queue: l.Queue, ID: l.ID, State: l.State, CreatedAt: l.CreatedAt, RunAt: l.RunAt}
 	j.Body = broker.Body{Type: l.Type, TypeVersion: l.TypeVersion, Payload: l.Payload, Priority: broker.Priority(l.Priority),
-		MaxRetries: l.MaxRetries, CrashBudget: l.CrashBudget, Timeout: time.Duration(l.Timeout), Deadline: timeOf(l.Deadline),
+		MaxRetries: l.MaxRetries, CrashBudget: l.CrashBudget, Timeout: time.Duration(l.Timeout), Deadline: l.Deadline,
 		Retention: time.Duration(l.Retention), Key: l.Key, GivenID: l.GivenID, CorrelationID: l.CorrelationID,
 		IdempotencyKey: l.IdempotencyKey, PayloadRef: string(l.PayloadRef), Source: l.Source}
 	if b := l.Backoff; b != nil {
@@ -326,11 +296,11 @@ func (l *line) job() (broker.NewJob, error) {
 		j.Headers[string(h.Name)] = string(h.Value)
 	}
 	j.Head = broker.Head{Epoch: l.Epoch, Deliveries: l.Deliveries, Failures: l.Failures, Crashes: l.Crashes, Snoozes: l.Snoozes,
-		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result, Kept: l.kept(),
+		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: l.FinishedAt, Result: l.Result, Kept: l.kept(),
 		PutOffs: putOffsOf(l.PutOffs)}
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
-		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,
+		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: e.At, Attempt: e.Attempt,
 			Code: string(e.Code), Class: string(e.Class), Message: string(e.Message),
 			Stack: string(e.Stack), Worker: string(e.Worker), Version: string(e.Version)})
 	}

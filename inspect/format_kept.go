@@ -18,10 +18,10 @@ type lineShare struct {
 }
 
 type linePutOff struct {
-	Cause   string     `json:"cause"`
-	Times   int        `json:"times"`
-	Since   *time.Time `json:"since,omitempty"`
-	Charged int        `json:"charged"`
+	Cause   string    `json:"cause"`
+	Times   int       `json:"times"`
+	Since   time.Time `json:"since,omitzero"`
+	Charged int       `json:"charged"`
 }
 
 // keep sets checkpoint, steps and progress.
@@ -55,7 +55,7 @@ func (l *line) kept() *broker.Kept {
 
 func putOffLines(all []broker.PutOff) (lines []linePutOff) {
 	for _, p := range all {
-		lines = append(lines, linePutOff{p.Cause, p.Times, lineTime(p.Since), p.Charged})
+		lines = append(lines, linePutOff{p.Cause, p.Times, p.Since.UTC(), p.Charged})
 	}
 	return lines
 }
@@ -63,7 +63,7 @@ func putOffLines(all []broker.PutOff) (lines []linePutOff) {
 // putOffsOf is the inverse of putOffLines.
 func putOffsOf(lines []linePutOff) (all []broker.PutOff) {
 	for _, l := range lines {
-		all = append(all, broker.PutOff{Cause: l.Cause, Times: l.Times, Since: timeOf(l.Since), Charged: l.Charged})
+		all = append(all, broker.PutOff{Cause: l.Cause, Times: l.Times, Since: l.Since, Charged: l.Charged})
 	}
 	return all
 }

@@ -140,7 +140,11 @@ func (all *Groups) List() []Group {
 // one job from each queue in turn. It stops after most jobs, or examines all if most is
 // zero; all reports whether it examined all. Suppressed jobs are left out.
 func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) (groups Groups, all bool, err error) {
-	for j, err := range i.dead(ctx, oneMore(most), false, queues) {
+	limit := most
+	if most > 0 {
+		limit++ // one more shows whether there are more
+	}
+	for j, err := range i.dead(ctx, limit, false, queues) {
 		switch {
 		case err != nil:
 			return groups, false, err
@@ -188,12 +192,4 @@ func (i *Inspector) dead(ctx context.Context, most int, suppressed bool, queues 
 		}
 		InTurn(ctx, most, from...)(yield)
 	}
-}
-
-// oneMore returns how many jobs to read to learn whether there are more than n.
-func oneMore(n int) int {
-	if n > 0 {
-		n++
-	}
-	return n
 }

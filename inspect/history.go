@@ -45,20 +45,16 @@ func (i *Inspector) History(ctx context.Context, queue string, span time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	points, err := i.read(ctx, queue, infos[0].Now, span)
+	points, err := history.Read(ctx, marks{i}, queue, infos[0].Now, span)
 	return withNow(points, pointOf(&infos[0])), err
 }
 
 func (i *Inspector) historyOfAll(ctx context.Context, span time.Duration) ([]Point, error) {
-	var reply broker.QueuesReply
-	err := i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-		reply, err = b.Queues(ctx, broker.QueuesRequest{})
-		return err
-	})
+	reply, err := call(ctx, i, broker.Broker.Queues, broker.QueuesRequest{})
 	if err != nil {
 		return nil, err
 	}
-	points, err := i.read(ctx, history.All, reply.Now, span)
+	points, err := history.Read(ctx, marks{i}, history.All, reply.Now, span)
 	return history.Rising(withNow(points, history.PointOfAll(reply.Queues, reply.Now))), err
 }
 
@@ -106,21 +102,7 @@ type Deploy = history.Deploy
 // queue, or of all programs if the name is empty. The store keeps the newest 100 for at
 // most 90 days.
 func (i *Inspector) Deploys(ctx context.Context, queue string, since time.Time) ([]Deploy, error) {
-	if err := i.check(ctx); err != nil {
-		return nil, err
-	}
-	if i.broker.Limits().NoMark {
-		return nil, nil
-	}
-	return history.ReadDeploys(ctx, timed{i}, queue, since)
-}
-
-// read reads a history. A store without marks has none.
-func (i *Inspector) read(ctx context.Context, queue string, now time.Time, span time.Duration) ([]Point, error) {
-	if i.broker.Limits().NoMark {
-		return nil, nil
-	}
-	return history.Read(ctx, timed{i}, queue, now, span)
+	return history.ReadDeploys(ctx, marks{i}, queue, since)
 }
 
 func pointOf(q *QueueInfo) Point {
@@ -131,15 +113,14 @@ func pointOf(q *QueueInfo) Point {
 	return p
 }
 
-// timed limits the duration of each call.
-type timed struct{ i *Inspector }
+// marks are the marks of the store. A store without marks seems to have none that is held.
+type marks struct{ i *Inspector }
 
-func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Marked, err error) {
-	err = t.i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		got, err = b.Mark(ctx, req)
-		return err
-	})
-	return got, err
+func (m marks) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+	if err := m.i.check(ctx); err != nil || m.i.broker.Limits().NoMark {
+		return broker.Marked{}, err
+	}
+	return call(ctx, m.i, broker.Broker.Mark, req)
 }
 
 // Work is what a queue did in Span: the difference of its totals, and the latencies
@@ -216,16 +197,12 @@ func (i *Inspector) Lately(ctx context.Context, queues []QueueInfo) (map[string]
 
 func (i *Inspector) lately(ctx context.Context, q *QueueInfo) (w Work, err error) {
 	now := pointOf(q)
-	points, err := i.read(ctx, q.Name, now.At, lately)
-	if err != nil {
+	points, err := history.Read(ctx, marks{i}, q.Name, now.At, lately)
+	if err != nil || len(points) == 0 {
 		return w, err
 	}
-	if len(points) == 0 {
-		return w, nil
-	}
-	from := points[0]
 	points = withNow(points, now)
-	w = WorkBetween(from, points[len(points)-1])
+	w = WorkBetween(points[0], points[len(points)-1])
 	if w.Totals == (Totals{}) { // nothing happened since that point
 		w.Span = lately
 	}

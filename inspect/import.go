@@ -55,7 +55,7 @@ type LineRefusal struct {
 const (
 	maxLine     = 32 << 20 // bytes; more than the largest job needs
 	importBatch = 100      // lines in one call
-	importBytes = 4 << 20  // bytes of lines that are enough for a call
+	importBytes = 4 << 20  // bytes of payloads and results that are enough for a call
 )
 
 // Import stores the jobs that Export wrote to r, each in its state, with its ID, bytes,
@@ -73,22 +73,12 @@ func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (
 	if err != nil {
 		return report, err
 	}
-	in := bufio.NewReaderSize(r, 64<<10)
-	for {
-		text, tooLong, readErr := readLine(in)
-		if len(text) == 0 && !tooLong && readErr != nil {
-			err = readErr
-			break
-		}
-		m.report.Lines++
-		if err = m.take(ctx, text, tooLong); err != nil {
-			return m.report, err
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return m.report, errors.Join(err, m.store(ctx))
+	m.report.Lines, err = readJobs(r, func(line int, job broker.NewJob, err error) error {
+		m.report.Lines = line
+		return m.add(ctx, job, err)
+	})
+	err = errors.Join(err, m.store(ctx))
+	return m.report, err
 }
 
 // Restore stores jobs from another source as Import stores those of a file: each in its
@@ -101,14 +91,14 @@ func (i *Inspector) Restore(ctx context.Context, from iter.Seq2[broker.NewJob, e
 	}
 	for job, err := range from {
 		m.report.Lines++
-		if err := m.add(ctx, job, err, len(job.Body.Payload)); err != nil {
+		if err := m.add(ctx, job, err); err != nil {
 			return m.report, err
 		}
 	}
-	return m.report, m.store(ctx)
+	err = m.store(ctx)
+	return m.report, err
 }
 
-// importing returns a new import.
 func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
@@ -117,6 +107,34 @@ func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing
 		return nil, broker.About(err, "import", cfg.Queue, "")
 	}
 	return &importing{inspector: i, cfg: cfg}, nil
+}
+
+// readJobs calls take with the job of each line of an export, or with the error of a line that
+// is not a job; empty lines are left out. It ends with an error of take or of r. lines is how
+// many lines it read.
+func readJobs(r io.Reader, take func(line int, job broker.NewJob, err error) error) (lines int, err error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		text, tooLong, readErr := readLine(in)
+		if len(text) > 0 || tooLong {
+			lines++
+		}
+		if text = bytes.TrimSpace(text); len(text) > 0 || tooLong {
+			job, err := parseLine(text)
+			if tooLong {
+				err = fmt.Errorf("%w: the line has more than %d bytes", broker.ErrTooLarge, maxLine)
+			}
+			if err := take(lines, job, err); err != nil {
+				return lines, err
+			}
+		}
+		switch {
+		case errors.Is(readErr, io.EOF):
+			return lines, nil
+		case readErr != nil:
+			return lines, readErr
+		}
+	}
 }
 
 // readLine reads a line to its end. If the line is longer than maxLine, it returns no text.
@@ -135,7 +153,6 @@ func readLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	}
 }
 
-// importing is the state of an import.
 type importing struct {
 	inspector *Inspector
 	cfg       ImportConfig
@@ -152,24 +169,8 @@ func (m *importing) refuse(f LineRefusal) {
 	}
 }
 
-// take adds the job of a line.
-func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
-	number := m.report.Lines
-	text = bytes.TrimSpace(text)
-	if tooLong {
-		m.refuse(LineRefusal{Line: number, Err: fmt.Errorf("%w: the line has more than %d bytes", broker.ErrTooLarge, maxLine)})
-		return nil
-	}
-	if len(text) == 0 {
-		return nil
-	}
-	job, err := parseLine(text)
-	return m.add(ctx, job, err, len(text))
-}
-
-// add adds a job with a size in bytes, or the error that it has instead, and stores the
-// batch when it is full.
-func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size int) error {
+// add adds a job, or the error that it has instead, and stores the batch when it is full.
+func (m *importing) add(ctx context.Context, job broker.NewJob, err error) error {
 	number := m.report.Lines
 	if m.cfg.Queue != "" {
 		job.Queue = m.cfg.Queue
@@ -186,7 +187,7 @@ func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size 
 		m.report.Done++
 		return nil
 	}
-	m.batch, m.lines, m.bytes = append(m.batch, job), append(m.lines, number), m.bytes+size
+	m.batch, m.lines, m.bytes = append(m.batch, job), append(m.lines, number), m.bytes+sizeOf(&job)
 	if len(m.batch) < importBatch && m.bytes < importBytes {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers
 	for len(batch) > 0 {
 		n, size := 0, 0
 		for n < min(len(batch), importBatch) && (n == 0 || size < importBytes) {
-			size += len(batch[n].Body.Payload) + len(batch[n].Restore.Head.Result)
+			size += sizeOf(&batch[n])
 			n++
 		}
 		some, repeated, err := i.restoreSome(ctx, batch[:n])
@@ -251,10 +252,13 @@ func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers
 	return answers, sure, nil
 }
 
+// sizeOf returns about how many bytes a job with a history has.
+func sizeOf(j *broker.NewJob) int { return len(j.Body.Payload) + len(j.Restore.Head.Result) }
+
 func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, repeated bool, err error) {
 	var receipts []broker.Receipt
-	repeated, err = i.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+	repeated, err = insist(ctx, func() (err error) {
+		receipts, err = call(ctx, i, broker.Broker.Enqueue, broker.EnqueueRequest{Jobs: batch})
 		failed := 0
 		for _, r := range receipts {
 			if broker.StoreFailed(r.Err) {
@@ -308,9 +312,9 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 // insist repeats a call for some seconds while its outcome is unknown or the store
 // cannot be reached. repeated reports whether the outcome of a call before the last one
 // is unknown; the error covers all calls.
-func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.Broker) error) (repeated bool, err error) {
+func insist(ctx context.Context, f func() error) (repeated bool, err error) {
 	for attempt := 1; ; attempt++ {
-		err := i.call(ctx, f)
+		err := f()
 		unclear := broker.MayHaveApplied(err)
 		switch {
 		case err == nil:
@@ -327,3 +331,12 @@ func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.B
 }
 
 const insistence = 6 // attempts; the pauses between them add up to five and a half seconds
+
+// insistOn carries out an operation that can be repeated without harm; see insist.
+func (i *Inspector) insistOn(ctx context.Context, op broker.Operation) (results []broker.OperationResult, err error) {
+	_, err = insist(ctx, func() (err error) {
+		results, err = i.operate(ctx, op)
+		return err
+	})
+	return results, err
+}

@@ -119,14 +119,15 @@ func New(b broker.Broker) *Inspector {
 	return &Inspector{broker: b}
 }
 
-// call makes one call to the broker, with a timeout.
-func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Broker) error) error {
+// call makes one call to the broker, of a method such as broker.Broker.Find, with a timeout.
+func call[Request, Reply any](ctx context.Context, i *Inspector,
+	method func(broker.Broker, context.Context, Request) (Reply, error), req Request) (reply Reply, err error) {
 	if err := i.check(ctx); err != nil {
-		return err
+		return reply, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return f(ctx, i.broker)
+	return method(i.broker, ctx, req)
 }
 
 // callTimeout limits one call to the broker: longer than a busy store needs, and short
@@ -209,16 +210,12 @@ func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queue
 	if slices.ContainsFunc(names, labels.Pattern) {
 		req.Names = nil
 	}
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		reply, err := b.Queues(ctx, req)
-		for _, q := range reply.Queues {
-			if !wanted(q.Name, names) {
-				continue
-			}
+	reply, err := call(ctx, i, broker.Broker.Queues, req)
+	for _, q := range reply.Queues {
+		if wanted(q.Name, names) {
 			queues = append(queues, QueueInfo{QueueInfo: q, Now: reply.Now})
 		}
-		return err
-	})
+	}
 	return queues, err
 }
 
@@ -260,12 +257,8 @@ func (i *Inspector) Job(ctx context.Context, queue, id string) (*broker.Job, err
 // List returns one page of the jobs that q selects. For the next page set Query.Cursor
 // to the Cursor of this one; an empty Cursor ends the listing. Selection.Jobs lists all
 // pages.
-func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		page, err = b.Find(ctx, q)
-		return err
-	})
-	return page, err
+func (i *Inspector) List(ctx context.Context, q Query) (Page, error) {
+	return call(ctx, i, broker.Broker.Find, q)
 }
 
 // Watch sends the events of the named queues until ctx ends, and then closes the
@@ -313,10 +306,7 @@ func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy
 		}
 		noted = before.Paused != *change.Paused
 	}
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		policy, err = b.Policy(ctx, change)
-		return err
-	})
+	policy, err = call(ctx, i, broker.Broker.Policy, change)
 	if err == nil && noted {
 		i.notePause(context.WithoutCancel(ctx), change.Queue, policy.Paused)
 	}
@@ -333,10 +323,6 @@ func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
 	return broker.About(err, broker.OpRemoveQueue.String(), queue, "")
 }
 
-func (i *Inspector) operate(ctx context.Context, op broker.Operation) (results []broker.OperationResult, err error) {
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		results, err = b.Operate(ctx, op)
-		return err
-	})
-	return results, err
+func (i *Inspector) operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	return call(ctx, i, broker.Broker.Operate, op)
 }

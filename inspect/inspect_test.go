@@ -7,12 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/handworker"
 	"github.com/seed81422ce9/jobs/internal/sleep"
-
-	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/broker"
 )
 
 // bench has a store, a client, an inspector and a worker of one queue.

@@ -18,7 +18,7 @@ func (i *Inspector) Keys(ctx context.Context, queue string) iter.Seq2[KeyInfo, e
 	return func(yield func(KeyInfo, error) bool) {
 		req := broker.KeysRequest{Queue: queue, Limit: 1000}
 		for first := true; first || req.Cursor != ""; first = false {
-			reply, err := i.keys(ctx, req)
+			reply, err := call(ctx, i, broker.Broker.Keys, req)
 			if err != nil {
 				yield(KeyInfo{}, err)
 				return
@@ -35,7 +35,7 @@ func (i *Inspector) Keys(ctx context.Context, queue string) iter.Seq2[KeyInfo, e
 
 // Key describes one key of a queue, even one without jobs and without a policy.
 func (i *Inspector) Key(ctx context.Context, queue, key string) (KeyInfo, error) {
-	reply, err := i.keys(ctx, broker.KeysRequest{Queue: queue, Names: []string{key}})
+	reply, err := call(ctx, i, broker.Broker.Keys, broker.KeysRequest{Queue: queue, Names: []string{key}})
 	if err == nil && len(reply.Keys) == 0 {
 		err = broker.About(broker.ErrNotFound, "keys", queue, "")
 	}
@@ -71,14 +71,6 @@ func (i *Inspector) TopKeys(ctx context.Context, queue string, n int) (keys []Ke
 		}
 	}
 	return keys, all, nil
-}
-
-func (i *Inspector) keys(ctx context.Context, req broker.KeysRequest) (reply broker.KeysReply, err error) {
-	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
-		reply, err = b.Keys(ctx, req)
-		return err
-	})
-	return reply, err
 }
 
 // PauseKey stops claims of jobs of one key of a queue at once. Running jobs continue,

@@ -234,13 +234,12 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 	if make {
 		req.Action, req.Owner, req.TTL, req.Value = broker.MarkTake, storeMark, broker.MaxDelay, []byte(ulid.Make().String())
 	}
-	var id string
-	_, err := i.insist(ctx, func(ctx context.Context, b broker.Broker) error {
-		mark, err := b.Mark(ctx, req)
-		id = string(mark.Value)
+	var mark broker.Marked
+	_, err := insist(ctx, func() (err error) {
+		mark, err = call(ctx, i, broker.Broker.Mark, req)
 		return err
 	})
-	return id, err
+	return string(mark.Value), err
 }
 
 // holdsIt returns a function that reports whether a holder holds a job. If holder is
@@ -272,11 +271,7 @@ func (i *Inspector) unhold(ctx context.Context, held []broker.Job, report *Repor
 		byHolder[held[n].Holder] = append(byHolder[held[n].Holder], held[n].Ref())
 	}
 	for holder, refs := range byHolder {
-		var results []broker.OperationResult
-		_, err := i.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-			results, err = b.Operate(ctx, broker.Operation{Kind: broker.OpUnhold, Refs: refs, Holder: holder})
-			return err
-		})
+		results, err := i.insistOn(ctx, broker.Operation{Kind: broker.OpUnhold, Refs: refs, Holder: holder})
 		if err != nil {
 			return err
 		}

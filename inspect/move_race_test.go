@@ -8,10 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/seed81422ce9/jobs/internal/handworker"
-
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/handworker"
 )
 
 // meanwhile is a store that calls a test right before or after a call.

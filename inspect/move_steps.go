@@ -34,11 +34,7 @@ func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Re
 // job held.
 func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *Report) error {
 	ctx = context.WithoutCancel(ctx)
-	var results []broker.OperationResult
-	_, err := m.from.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-		results, err = b.Operate(ctx, hold)
-		return err
-	})
+	results, err := m.from.insistOn(ctx, hold)
 	if err != nil {
 		return err
 	}
@@ -154,8 +150,8 @@ func (m *mover) remembered(ctx context.Context, gone []broker.Job) (map[string]b
 		c.Restore.Head = broker.Head{Epoch: c.Restore.Head.Epoch, FinishedAt: time.Unix(1, 0)}
 		batch[n] = c
 	}
-	_, err := m.to.insist(ctx, func(ctx context.Context, b broker.Broker) error {
-		receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+	_, err := insist(ctx, func() error {
+		receipts, err := call(ctx, m.to, broker.Broker.Enqueue, broker.EnqueueRequest{Jobs: batch})
 		for _, r := range receipts {
 			ids[r.ID] = errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == r.ID
 			if err == nil && broker.StoreFailed(r.Err) {
@@ -176,37 +172,22 @@ func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Rep
 	for n := range moved {
 		refs[n] = moved[n].Ref()
 	}
-	var results []broker.OperationResult
-	_, err := m.from.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
-		results, err = b.Operate(ctx, broker.Operation{Kind: broker.OpDelete, Refs: refs, Holder: m.holder})
-		return err
-	})
+	results, err := m.from.insistOn(ctx, broker.Operation{Kind: broker.OpDelete, Refs: refs, Holder: m.holder})
 	if err != nil {
 		return err
 	}
 	var taken []broker.Ref
 	for _, r := range results {
-		switch {
-		case r.Err == nil || errors.Is(r.Err, broker.ErrNotFound): // deleted by a repeated call or another mover
+		if r.Err == nil || errors.Is(r.Err, broker.ErrNotFound) { // deleted by a repeated call or another mover
 			report.Done++
-		default:
-			report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Holder: r.Holder, Err: r.Err})
-			taken = append(taken, broker.Ref{Queue: m.queue, ID: r.Ref.ID, Epoch: r.Ref.Epoch + 1})
+			continue
 		}
+		report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Holder: r.Holder, Err: r.Err})
+		taken = append(taken, broker.Ref{Queue: m.queue, ID: r.Ref.ID, Epoch: r.Ref.Epoch + 1})
 	}
-	return m.takeBack(ctx, taken)
-}
-
-// takeBack deletes copies at the destination whose originals changed meanwhile: dead
-// jobs that were redriven or edited.
-func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
-	if len(copies) == 0 {
-		return nil
+	if len(taken) > 0 { // the originals changed meanwhile: dead jobs that were redriven or edited
+		_, err = m.to.insistOn(ctx, broker.Operation{Kind: broker.OpDelete, Refs: taken, Holder: m.holder})
 	}
-	_, err := m.to.insist(ctx, func(ctx context.Context, b broker.Broker) error {
-		_, err := b.Operate(ctx, broker.Operation{Kind: broker.OpDelete, Refs: copies, Holder: m.holder})
-		return err
-	})
 	return err
 }
 

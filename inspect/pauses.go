@@ -68,20 +68,17 @@ func pauseMark(queue string) string {
 // notePause records who paused or resumed a queue. It ignores errors: the pause is
 // valid without the record.
 func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
-	if i.broker.Limits().NoMark {
-		return
-	}
 	value, err := json.Marshal(storedPause{paused, i.who, i.why})
 	if err != nil {
 		return
 	}
 	req := broker.MarkRequest{Action: broker.MarkTake, Name: pauseMark(queue), Owner: pauseOwner, TTL: pauseTTL}
-	got, err := timed{i}.Mark(ctx, req)
+	got, err := marks{i}.Mark(ctx, req)
 	if err != nil || !got.Held {
 		return
 	}
 	req.Action, req.Fence, req.Value = broker.MarkSet, got.Fence, value
-	_, _ = timed{i}.Mark(ctx, req)
+	_, _ = marks{i}.Mark(ctx, req)
 }
 
 // String returns a text for people: "by ada since 2026-01-02T15:04:05Z: a deploy".
@@ -99,13 +96,7 @@ func (n PauseNote) String() string {
 // PauseNote returns who paused or resumed a queue last. known is false if no inspector
 // did so in the last year.
 func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote, known bool, err error) {
-	if err := i.check(ctx); err != nil {
-		return note, false, err
-	}
-	if i.broker.Limits().NoMark {
-		return note, false, nil
-	}
-	got, err := timed{i}.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: pauseMark(queue)})
+	got, err := marks{i}.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: pauseMark(queue)})
 	var stored storedPause
 	if err != nil || !got.Held || json.Unmarshal(got.Value, &stored) != nil {
 		return note, false, err

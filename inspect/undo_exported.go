@@ -1,10 +1,7 @@
 package inspect
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -27,42 +24,26 @@ func (i *Inspector) UndoExported(ctx context.Context, r io.Reader) (report Repor
 		report.Add(part)
 		return err
 	}
-	in := bufio.NewReaderSize(r, 64<<10)
-	for line := 1; ; line++ {
-		text, tooLong, readErr := readLine(in)
-		if text = bytes.TrimSpace(text); len(text) > 0 || tooLong {
-			job, err := parseLine(text)
-			if tooLong {
-				err = fmt.Errorf("%w: the line has more than %d bytes", broker.ErrTooLarge, maxLine)
-			}
-			switch {
-			case err != nil:
-				return report, fmt.Errorf("line %d: %w", line, err)
-			case job.Restore.State != broker.StateDead:
-				report.Matched++
-				report.refuse(Refusal{Queue: job.Queue, ID: job.ID, Err: broker.ErrWrongState})
-			default:
-				was[job.Queue] = append(was[job.Queue], broker.Job{Queue: job.Queue, ID: job.ID, State: broker.StateDead,
-					CreatedAt: job.Restore.CreatedAt, Head: job.Restore.Head})
-			}
-			if len(was[job.Queue]) == undoBatch {
-				if err := undo(job.Queue); err != nil {
-					return report, err
-				}
-			}
+	_, err = readJobs(r, func(line int, job broker.NewJob, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("line %d: %w", line, err)
+		case job.Restore.State != broker.StateDead:
+			report.Matched++
+			report.refuse(Refusal{Queue: job.Queue, ID: job.ID, Err: broker.ErrWrongState})
+			return nil
 		}
-		if readErr != nil {
-			err = readErr
-			break
+		was[job.Queue] = append(was[job.Queue], broker.Job{Queue: job.Queue, ID: job.ID, State: broker.StateDead,
+			CreatedAt: job.Restore.CreatedAt, Head: job.Restore.Head})
+		if len(was[job.Queue]) < undoBatch {
+			return nil
 		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return report, err
-	}
+		return undo(job.Queue)
+	})
 	for queue := range was {
-		if err := undo(queue); err != nil {
-			return report, err
+		if err == nil {
+			err = undo(queue)
 		}
 	}
-	return report, nil
+	return report, err
 }

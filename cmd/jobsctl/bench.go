@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func (a *app) bench() *cobra.Command {
@@ -117,12 +117,9 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 		if err != nil {
 			return err
 		}
-		if a.structured() {
-			if err := a.object(f); err != nil {
-				return err
-			}
+		if err := a.answer(f, "%s", f); err != nil {
+			return err
 		}
-		a.say("%s", f)
 	}
 	return nil
 }

@@ -12,29 +12,26 @@ import (
 )
 
 func TestBench_MeasuresAndLeavesNothing(t *testing.T) {
-	for name, c := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			c.t = t
-			small := []string{"bench", "--jobs", "300", "--callers", "8", "--concurrency", "8", "--pickups", "5", "--size", "10"}
-			c.has(c.run(0, small...), `300 jobs of 10 bytes`, `enqueue in batches +\d+ jobs/s`, `enqueue one by one +\d+ jobs/s.*median [\d.]+ ms`,
-				`drain +\d+ jobs/s +\(600 in `, `pickup +median [\d.]+ ms`)
-			lines := strings.Split(strings.TrimSpace(c.run(0, append(small, "--json", "--queue", "bench-here")...)), "\n")
-			for i, measure := range []string{"enqueue in batches", "enqueue one by one", "drain", "pickup"} {
-				var f figure
-				if err := json.Unmarshal([]byte(lines[i]), &f); err != nil || f.Measure != measure || f.Jobs == 0 || f.Seconds <= 0 {
-					t.Errorf("line %d is %q, want the figure of %s", i+1, lines[i], measure)
-				}
+	onEachStore(t, func(t *testing.T, c *cli) {
+		small := []string{"bench", "--jobs", "300", "--callers", "8", "--concurrency", "8", "--pickups", "5", "--size", "10"}
+		c.has(c.run(0, small...), `300 jobs of 10 bytes`, `enqueue in batches +\d+ jobs/s`, `enqueue one by one +\d+ jobs/s.*median [\d.]+ ms`,
+			`drain +\d+ jobs/s +\(600 in `, `pickup +median [\d.]+ ms`)
+		lines := strings.Split(strings.TrimSpace(c.run(0, append(small, "--json", "--queue", "bench-here")...)), "\n")
+		for i, measure := range []string{"enqueue in batches", "enqueue one by one", "drain", "pickup"} {
+			var f figure
+			if err := json.Unmarshal([]byte(lines[i]), &f); err != nil || f.Measure != measure || f.Jobs == 0 || f.Seconds <= 0 {
+				t.Errorf("line %d is %q, want the figure of %s", i+1, lines[i], measure)
 			}
-			if out := c.run(0, "stats", "--json"); out != "" {
-				t.Errorf("left over: %s", out)
-			}
-			c.run(0, "enqueue", "--type", "x", "--queue", "mine", "--id", "a")
-			c.has(c.run(2, append(small, "--queue", "mine")...), `"mine" exists`)
-			c.has(c.run(0, "ls", "--queue", "mine"), `(?m)^mine +a `)
-			c.run(0, "delete", "a", "--yes")
-			c.has(c.run(2, "bench", "--callers", "0"), `--callers is 0; use 1 to`)
-		})
-	}
+		}
+		if out := c.run(0, "stats", "--json"); out != "" {
+			t.Errorf("left over: %s", out)
+		}
+		c.run(0, "enqueue", "--type", "x", "--queue", "mine", "--id", "a")
+		c.has(c.run(2, append(small, "--queue", "mine")...), `"mine" exists`)
+		c.has(c.run(0, "ls", "--queue", "mine"), `(?m)^mine +a `)
+		c.run(0, "delete", "a", "--yes")
+		c.has(c.run(2, "bench", "--callers", "0"), `--callers is 0; use 1 to`)
+	})
 }
 
 // interrupting is a broker that cancels a context at a call, as Ctrl-C does.

@@ -10,7 +10,7 @@ import (
 
 // completeNames adds completion of queues and states to all flags that take them.
 func (a *app) completeNames(cmd *cobra.Command) {
-	states := cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)
+	states := cobra.FixedCompletions(texts(listable), cobra.ShellCompDirectiveNoFileComp)
 	for name, complete := range map[string]cobra.CompletionFunc{"queue": atOnce(a.queueNames), "state": states, "context": a.contextNames} {
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails for flags that do not exist
@@ -31,7 +31,7 @@ func (a *app) completeNames(cmd *cobra.Command) {
 }
 
 // completeWith adds completion with fixed words to a flag.
-func completeWith[T ~string](cmd *cobra.Command, flag string, words []T) {
+func completeWith[T any](cmd *cobra.Command, flag string, words []T) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 

@@ -21,7 +21,6 @@ type fileConfig struct {
 	Contexts map[string]storeConfig `yaml:"contexts"`
 }
 
-// storeConfig says where a store is.
 type storeConfig struct {
 	Broker string `yaml:"broker"` // URL
 }

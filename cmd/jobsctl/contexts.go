@@ -20,7 +20,7 @@ type contextView struct {
 var contextColumns = []column{
 	{head: "CURRENT"},
 	{head: "NAME"},
-	{head: "STORE", shape: shape{least: 20}},
+	{head: "STORE", least: 20},
 }
 
 func (a *app) contexts() *cobra.Command {
@@ -50,10 +50,7 @@ func (a *app) contextList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := a.newList(contextColumns, sort)
-			if err != nil {
-				return err
-			}
+			l := a.newList(contextColumns, sort)
 			used, _ := a.source() // after an error, no context is in use
 			for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {
 				store, _ := redacted(cfg.Contexts[name].Broker)
@@ -175,7 +172,6 @@ func (a *app) contextDelete() *cobra.Command {
 	}
 }
 
-// contextNames returns the contexts of the configuration file.
 func (a *app) contextNames(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 	cfg, _, _ := a.readConfig() // without a file there are none
 	for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {

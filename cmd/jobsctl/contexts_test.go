@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,14 +14,14 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 	t.Parallel()
 	home, production, staging := t.TempDir(), testenv.RedisPlace(t), testenv.RedisPlace(t)
 	file := filepath.Join(home, "jobsctl", "config.yaml")
-	at := []string{"XDG_CONFIG_HOME=" + home}
+	variables := make(map[string]string)
 	does := func(code int, stdin, want string, args ...string) {
 		t.Helper()
-		cmd := command(t, at, args...)
-		cmd.Stdin = strings.NewReader(stdin)
-		out, _ := cmd.CombinedOutput() // the exit code is checked below
-		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(out), want) || strings.Contains(string(out), "s3cr3t") {
-			t.Errorf("jobsctl %q exits with %d, want %d and %q:\n%s", args, got, code, want, out)
+		var out bytes.Buffer
+		got := run(t.Context(), args, environment{in: strings.NewReader(stdin), out: &out, err: &out,
+			getenv: func(name string) string { return variables[name] }, home: func() (string, error) { return home, nil }})
+		if said := out.String(); got != code || !strings.Contains(said, want) || strings.Contains(said, "s3cr3t") {
+			t.Errorf("jobsctl %q exits with %d, want %d and %q:\n%s", args, got, code, want, said)
 		}
 	}
 	does(2, "", "context use", "stats")
@@ -41,10 +42,10 @@ func TestContexts_StoresAreKeptByName(t *testing.T) {
 	does(0, "", "1 of 1 job moved", "move", "--queue", "of-staging", "--context", "staging", "--to", "production", "--yes")
 	does(2, "", `no context "nowhere"`, "move", "--queue", "of-production", "--to", "nowhere", "--yes")
 	does(0, "", `{"name":"production","current":true,"store":"redis://`, "context", "ls", "-o", "json")
-	at = append(at, "JOBS_BROKER="+staging)
+	variables["JOBS_BROKER"] = staging
 	does(0, "", "But JOBS_BROKER is set", "context", "use", "production")
 	does(0, "", "JOBS_BROKER names the store", "context", "ls")
-	at = at[:1]
+	clear(variables)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has the mode %v (error %v), want 0600", info.Mode(), err)
 	}

@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/oklog/ulid/v2"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -31,11 +29,8 @@ unique key, or if the payload is a blob (claim check), which belongs to this job
 			if err := i.EnqueueCopy(ctx, j, id); err != nil {
 				return err
 			}
-			if a.structured() {
-				return a.object(map[string]string{"queue": j.Queue, "id": id, "copy_of": j.ID})
-			}
-			_, err = fmt.Fprintf(a.out, "%s  %s  a copy of %s\n", plain(id), plain(j.Queue), plain(j.ID))
-			return err
+			return a.answer(map[string]string{"queue": j.Queue, "id": id, "copy_of": j.ID},
+				"%s  %s  a copy of %s", plain(id), plain(j.Queue), plain(j.ID))
 		}),
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")

@@ -39,7 +39,6 @@ site can point its own name at it. If browsers open it under another name, as
 through a proxy, give that name with --host. On other addresses it answers to any
 name, unless --host is given.`
 
-// dashboardFlags are the flags of the command dashboard.
 type dashboardFlags struct {
 	addr, title, traceURL  string
 	write, payloads, token bool
@@ -165,15 +164,11 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 		return err
 	}
 	address := "http://" + openAt(l.Addr()) + "/" + g.query()
-	if a.structured() {
-		err = a.object(map[string]any{"url": address, "write": f.write, "payloads": f.payloads})
-	} else {
-		mode := "read-only"
-		if f.write {
-			mode = "with changes permitted"
-		}
-		_, err = fmt.Fprintf(a.out, "The dashboard, %s, is at %s\n", mode, address)
+	mode := "read-only"
+	if f.write {
+		mode = "with changes permitted"
 	}
+	err = a.answer(map[string]any{"url": address, "write": f.write, "payloads": f.payloads}, "The dashboard, %s, is at %s", mode, address)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -150,7 +150,7 @@ func TestDLQ_FiltersByReason(t *testing.T) {
 	c.has(c.run(2, "dlq", "list", "--reason", "bored"), "unknown reason", "crashes_spent, expired")
 	c.has(c.run(2, "ls", "--reason", "expired"), "--state dead")
 	for r := broker.ReasonNone + 1; !strings.HasPrefix(r.String(), "reason("); r++ {
-		if want := r.String(); !strings.Contains(strings.Join(reasonNames(), " "), want) {
+		if want := r.String(); !strings.Contains(strings.Join(texts(reasons), " "), want) {
 			t.Errorf("--reason does not know %s", want)
 		}
 	}
@@ -197,10 +197,7 @@ func TestListing_WhatIsWrittenEarlyLinesUpAndIsNotCut(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := &app{environment: environment{out: &out, err: &out}}
-	l, err := a.newList([]column{{head: "A"}, {head: "B"}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := a.newList([]column{{head: "A"}, {head: "B"}}, "")
 	for _, row := range [][]any{{"a", "b"}, {"much wider", "c"}, {"d", "e"}} {
 		if err := l.add(nil, row...); err != nil {
 			t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // decision is a verb that changes jobs: those named, or those that a filter selects.
@@ -143,7 +143,6 @@ func (a *app) decide(d *decision) *cobra.Command {
 	return cmd
 }
 
-// narrowing are the flags that narrow a selection.
 var narrowing = []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"}
 
 // selects reports whether any flag narrows the selection. A limit of 0 means all jobs.

@@ -40,55 +40,49 @@ func (c *cli) enqueued(n int, queue, typ string, delay time.Duration) {
 }
 
 func TestDecide_LargeAndUnfilteredDecisionsAskWithTheNumber(t *testing.T) {
-	for name, c := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			c.t = t
-			c.enqueued(2300, "mail", "email:digest", time.Hour)
-			c.enqueued(30, "mail", "email:welcome", time.Hour)
-			for _, d := range []struct {
-				code int
-				args string
-				want string
-			}{
-				{7, "reschedule --all", "about 2,330 jobs"},
-				{7, "reschedule --queue mail", "about 2,330 jobs"},
-				{7, "reschedule --type email:digest", "about 2,300 jobs"},
-				{7, "reschedule --type email:digest --limit 101", "about 101 jobs"},
-				{7, "cancel --type email:welcome --state scheduled", "about 30 jobs"}, // always asks
-				{0, "reschedule --type email:digest --limit 100 --in 3h", ""},
-				{0, "reschedule --type email:welcome --in 2h", ""},
-				{0, "reschedule --all --in 2d --yes", ""},
-				{0, "reschedule --type none", ""},
-			} {
-				out, errs := c.both(d.code, strings.Fields(d.args)...)
-				if asked := strings.Contains(errs, "[y/N]"); asked != (d.want != "") || !strings.Contains(errs, d.want) {
-					t.Errorf("jobsctl %s asks %q, want %q\n%s", d.args, errs, d.want, out)
-				}
+	onEachStore(t, func(t *testing.T, c *cli) {
+		c.enqueued(2300, "mail", "email:digest", time.Hour)
+		c.enqueued(30, "mail", "email:welcome", time.Hour)
+		for _, d := range []struct {
+			code int
+			args string
+			want string
+		}{
+			{7, "reschedule --all", "about 2,330 jobs"},
+			{7, "reschedule --queue mail", "about 2,330 jobs"},
+			{7, "reschedule --type email:digest", "about 2,300 jobs"},
+			{7, "reschedule --type email:digest --limit 101", "about 101 jobs"},
+			{7, "cancel --type email:welcome --state scheduled", "about 30 jobs"}, // always asks
+			{0, "reschedule --type email:digest --limit 100 --in 3h", ""},
+			{0, "reschedule --type email:welcome --in 2h", ""},
+			{0, "reschedule --all --in 2d --yes", ""},
+			{0, "reschedule --type none", ""},
+		} {
+			out, errs := c.both(d.code, strings.Fields(d.args)...)
+			if asked := strings.Contains(errs, "[y/N]"); asked != (d.want != "") || !strings.Contains(errs, d.want) {
+				t.Errorf("jobsctl %s asks %q, want %q\n%s", d.args, errs, d.want, out)
 			}
-			c.has(c.run(0, "reschedule", "--all", "--in", "1h", "--yes"), `^2,330 of 2,330 jobs rescheduled\.\n$`)
-			c.has(c.run(0, "delete", "--state", "scheduled", "--all", "--dry-run"), `^2,330 jobs would be deleted`)
-			c.stdin = "y\n"
-			c.has(c.run(0, "delete", "--state", "scheduled", "--queue", "mail"), `^2,330 of 2,330 jobs deleted\.\n$`)
-		})
-	}
+		}
+		c.has(c.run(0, "reschedule", "--all", "--in", "1h", "--yes"), `^2,330 of 2,330 jobs rescheduled\.\n$`)
+		c.has(c.run(0, "delete", "--state", "scheduled", "--all", "--dry-run"), `^2,330 jobs would be deleted`)
+		c.stdin = "y\n"
+		c.has(c.run(0, "delete", "--state", "scheduled", "--queue", "mail"), `^2,330 of 2,330 jobs deleted\.\n$`)
+	})
 }
 
 func TestDecide_UnsuppressCountsWhatItWouldChange(t *testing.T) {
-	for name, c := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			c.t = t
-			for _, id := range []string{"a", "b", "c"} {
-				c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id)
-			}
-			c.die(3, "no such user")
-			c.run(0, "dlq", "suppress", "a")
-			for _, filter := range []string{"--all", "--type email:x"} {
-				c.has(c.run(0, append([]string{"dlq", "unsuppress", "--dry-run"}, strings.Fields(filter)...)...), `^1 job would be`)
-				c.has(c.run(0, append([]string{"dlq", "redrive", "--dry-run"}, strings.Fields(filter)...)...), `^2 jobs would be`)
-				c.has(c.run(0, append([]string{"dlq", "redrive", "--suppressed", "--dry-run"}, strings.Fields(filter)...)...), `^3 jobs would be`)
-			}
-		})
-	}
+	onEachStore(t, func(t *testing.T, c *cli) {
+		for _, id := range []string{"a", "b", "c"} {
+			c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id)
+		}
+		c.die(3, "no such user")
+		c.run(0, "dlq", "suppress", "a")
+		for _, filter := range []string{"--all", "--type email:x"} {
+			c.has(c.run(0, append([]string{"dlq", "unsuppress", "--dry-run"}, strings.Fields(filter)...)...), `^1 job would be`)
+			c.has(c.run(0, append([]string{"dlq", "redrive", "--dry-run"}, strings.Fields(filter)...)...), `^2 jobs would be`)
+			c.has(c.run(0, append([]string{"dlq", "redrive", "--suppressed", "--dry-run"}, strings.Fields(filter)...)...), `^3 jobs would be`)
+		}
+	})
 }
 
 // A dry run must not count jobs that the decision would refuse.
@@ -189,8 +183,7 @@ func TestDecide_AnInterruptedDecisionTellsWhatItDid(t *testing.T) {
 // Ctrl-C at the question counts as no.
 func TestDecide_AnInterruptedQuestionChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := stores(t)["memory"]
-	c.t = t
+	c, _ := inMemory(t)
 	c.enqueued(3, "mail", "x", 0)
 	unanswered, typing, err := os.Pipe()
 	if err != nil {

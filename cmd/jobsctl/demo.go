@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/demo"
 )
 
@@ -144,7 +143,6 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 	return nil
 }
 
-// watchDemo shows the demo until it ends.
 func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
 	i := inspect.New(d.Broker())
 	if a.interactive() && !a.structured() {

@@ -11,9 +11,8 @@ import (
 	"os/exec"
 	"runtime"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/dashboard"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/demo"
 )
 

@@ -18,11 +18,7 @@ import (
 
 func TestDemo_TheDemoAccountsForEveryJob(t *testing.T) {
 	t.Parallel()
-	postgres := testenv.PostgresPlace(t)
-	if err := backends.Migrate(t.Context(), postgres); err != nil {
-		t.Fatal(err)
-	}
-	for name, url := range map[string]string{"memory": "", "redis": testenv.RedisPlace(t), "postgres": postgres} {
+	for name, url := range map[string]string{"memory": "", "redis": testenv.RedisPlace(t), "postgres": storeOf(t, "postgres").url} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := []string{"demo", "--for", "5s", "--crash-every", "2s", "--rate", "100", "--fail", "0.5", "--json"}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/cobra"
 )
 
 // dlq is the dead-letter queue: the jobs in state dead.

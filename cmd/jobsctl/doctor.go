@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
 )

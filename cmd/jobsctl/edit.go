@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/cobra"
 )
 
 // change is how to edit a job's payload, by flags.
@@ -161,7 +161,6 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 	return compact.Bytes(), nil
 }
 
-// inEditor opens the payload in an editor.
 func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
 	editor := strings.Fields(cmp.Or(strings.TrimSpace(a.getenv("VISUAL")), a.getenv("EDITOR")))
 	if len(editor) == 0 {

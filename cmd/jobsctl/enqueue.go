@@ -60,11 +60,9 @@ func (a *app) enqueue() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.structured() {
-					return a.object(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)})
-				}
-				a.say("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))))
-				return nil
+				line := fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))
+				return a.answer(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)},
+					"%s", strings.TrimSpace(line))
 			})
 		},
 	}

@@ -48,8 +48,8 @@ little for each job that ends.`,
 		Example: "  jobsctl events --state dead,retry\n  jobsctl events mail --json | jq -r .last_error",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range states {
-				if err := new(broker.State).UnmarshalText([]byte(name)); err != nil {
-					return &usageError{fmt.Sprintf("unknown state %q; use one of %s", name, strings.Join(stateNames(), ", "))}
+				if _, err := stateNamed(name); err != nil {
+					return err
 				}
 			}
 			i, err := a.inspector(cmd.Context())
@@ -67,7 +67,6 @@ little for each job that ends.`,
 	return cmd
 }
 
-// follower writes events as they arrive.
 type follower struct {
 	*app
 	inspector *inspect.Inspector

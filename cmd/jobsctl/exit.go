@@ -35,17 +35,13 @@ func (e *usageError) Error() string {
 	return e.text + "; see --help"
 }
 
-// errRefused says that a decision was not carried out for every job.
-var errRefused = errors.New("some jobs were refused, see above")
-
-// errUnconfirmed says that the user did not confirm.
-var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes confirms)")
-
-// errInterrupted says that a signal ended the command.
-var errInterrupted = errors.New("interrupted")
-
-// errMidway says that the store failed in the middle of a command.
-var errMidway = errors.New("; what was done before is not undone")
+var (
+	errRefused          = errors.New("some jobs were refused, see above")
+	errUnconfirmed      = errors.New("not confirmed; nothing was changed (--yes confirms)")
+	errInterrupted      = errors.New("interrupted")
+	errInterruptedEarly = fmt.Errorf("%w; nothing was changed", errInterrupted)
+	errMidway           = errors.New("; what was done before is not undone") // the store failed in the middle of a command
+)
 
 // midway returns the error of a command that had changed something before the store failed: it must not have
 // the exit code after which nothing was changed.
@@ -55,9 +51,6 @@ func midway(err error, changed int) error {
 	}
 	return fmt.Errorf("%w%w", err, errMidway)
 }
-
-// errInterruptedEarly says that the signal came before anything was changed.
-var errInterruptedEarly = fmt.Errorf("%w; nothing was changed", errInterrupted)
 
 func exitCode(err error) int {
 	var usage *usageError
@@ -105,7 +98,6 @@ func noQueue(name string) error {
 	return fmt.Errorf("queue %q: %w; \"jobsctl queues ls\" lists the queues", short(name, 64), broker.ErrNotFound)
 }
 
-// noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Sprintf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])}

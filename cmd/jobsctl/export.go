@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 const exportHelp = `Write jobs to a file or to the standard output, one per line. "jobsctl import" takes

@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
-	"unicode/utf16"
+
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // fields returns the part of an output that golden files keep: the fields of tables and
@@ -155,11 +155,7 @@ func objectOf(line string, args []string) string {
 	if err := e.Encode(walk(v)); err != nil {
 		return line
 	}
-	return string(escaped(bytes.TrimSpace(b.Bytes()), func(b *bytes.Buffer, r rune) {
-		for _, half := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(b, `\u%04x`, half)
-		}
-	}))
+	return string(readable.AppendJSON(nil, bytes.TrimSpace(b.Bytes()), readable.Harmful))
 }
 
 // facts returns the facts in a sentence: numbers, arguments of the command, quoted
@@ -171,7 +167,7 @@ func facts(sentence string, args []string) string {
 		trimmed := strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 		switch {
 		case strings.HasPrefix(word, `"`), strings.HasPrefix(word, "--"), strings.ContainsFunc(word, unicode.IsNumber),
-			len(trimmed) > 1 && strings.ToUpper(trimmed) == trimmed, slices.Contains(args, trimmed), slices.Contains(stateNames(), trimmed):
+			len(trimmed) > 1 && strings.ToUpper(trimmed) == trimmed, slices.Contains(args, trimmed), slices.Contains(texts(listable), trimmed):
 			said = append(said, word)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -19,8 +18,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/backends"
-	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
@@ -91,45 +88,27 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 
 // transcript runs commands against one store and records their output.
 type transcript struct {
-	t     *testing.T
-	url   string
-	store *membroker.Store // the store, if url is memory://
-	stdin string
-	text  strings.Builder
-	hide  []string // pairs of texts and their placeholders
+	*cli
+	text strings.Builder
+	hide []string // pairs of texts and their placeholders
 }
 
 // transcribe runs a scenario on each backend and compares it with one golden file for
-// all. It runs the program, or for a store in memory the command in this process.
+// all.
 func transcribe(t *testing.T, scenario func(*transcript)) {
 	t.Helper()
-	t.Parallel()
 	name := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
-	postgres := testenv.PostgresPlace(t)
-	if err := backends.Migrate(t.Context(), postgres); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []*transcript{
-		{url: "memory://", store: membroker.NewStore()},
-		{url: testenv.RedisPlace(t)},
-		{url: postgres},
-	} {
-		backend, _, _ := strings.Cut(s.url, ":")
-		t.Run(backend, func(t *testing.T) {
-			s.t = t
-			scenario(s)
-			golden(t, name, steady(strings.NewReplacer(s.hide...).Replace(s.text.String())))
-		})
-	}
+	onEachStore(t, func(t *testing.T, c *cli) {
+		s := &transcript{cli: c}
+		scenario(s)
+		golden(t, name, steady(strings.NewReplacer(s.hide...).Replace(s.text.String())))
+	})
 }
 
 // broker opens the scenario's store.
 func (s *transcript) broker() broker.Broker {
 	s.t.Helper()
-	if s.store != nil {
-		return s.store.Open()
-	}
-	b, err := backends.Open(s.t.Context(), s.url)
+	b, err := s.open(s.t.Context(), s.url)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -174,19 +153,10 @@ func (s *transcript) write(sort bool, args []string) string {
 func (s *transcript) run(args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
-	if s.store != nil {
-		getenv := func(name string) string { return map[string]string{"JOBS_BROKER": s.url}[name] }
-		code = run(s.t.Context(), args, environment{in: strings.NewReader(s.stdin), out: &out, err: &errs, getenv: getenv, home: configHome,
-			open: func(context.Context, string) (broker.Broker, error) { return s.store.Open(), nil }})
-		return out.String(), errs.String(), code
-	}
-	cmd := command(s.t, []string{"JOBS_BROKER=" + s.url}, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(s.stdin), &out, &errs
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		s.t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	getenv := func(name string) string { return map[string]string{"JOBS_BROKER": s.url}[name] }
+	code = run(s.t.Context(), args,
+		environment{in: strings.NewReader(s.stdin), out: &out, err: &errs, getenv: getenv, home: configHome, open: s.open})
+	return out.String(), errs.String(), code
 }
 
 // quoted returns arguments as one would type them.

@@ -1,14 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // groupView is a group of dead jobs as -o json writes it.
@@ -52,23 +53,16 @@ of all groups, and is higher where more jobs of the group died.
 many it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := a.newList(groupColumns, sort)
-			if err != nil {
-				return err
-			}
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
+			l := a.newList(groupColumns, sort)
 			var queues []string
 			if queue != "" {
-				if _, err := i.Queue(cmd.Context(), queue); err != nil {
+				if _, err := i.Queue(ctx, queue); err != nil {
 					return err
 				}
 				queues = []string{queue}
 			}
-			groups, all, err := i.DeadGroups(cmd.Context(), limit, queues...)
+			groups, all, err := i.DeadGroups(ctx, limit, queues...)
 			if err != nil {
 				return err
 			}
@@ -94,7 +88,7 @@ many it changed.`,
 				a.say("%s more jobs have other types or errors: at most %s groups are made.", number(groups.Others), number(inspect.MaxGroups))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: all)")
 	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "number of dead jobs to examine; 0 for all")
@@ -105,14 +99,14 @@ many it changed.`,
 var groupColumns = []column{
 	{head: "COUNT"},
 	{head: "GROUP"},
-	{head: "RATE", shape: shape{rank: 2}},
-	{head: "TREND", shape: shape{rank: 3}},
-	{head: "TYPE", shape: shape{least: 8}},
-	{head: "ERROR", shape: shape{least: 12}},
-	{head: "REASON", shape: shape{rank: 6, least: 8}},
-	{head: "FIRST", shape: shape{rank: 5}},
-	{head: "LAST", shape: shape{rank: 1}},
-	{head: "QUEUES", shape: shape{rank: 4, least: 6}},
+	{head: "RATE", rank: 2},
+	{head: "TREND", rank: 3},
+	{head: "TYPE", least: 8},
+	{head: "ERROR", least: 12},
+	{head: "REASON", rank: 6, least: 8},
+	{head: "FIRST", rank: 5},
+	{head: "LAST", rank: 1},
+	{head: "QUEUES", rank: 4, least: 6},
 	{head: "EXAMPLE", wide: true},
 }
 

@@ -5,19 +5,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/figures"
-
-	"github.com/spf13/cobra"
 )
 
 var historyColumns = append(append([]column{
 	{head: "UNTIL"},
-	{head: "CAME", shape: shape{rank: 3}},
+	{head: "CAME", rank: 3},
 	{head: "DONE"},
-	{head: "DONE/S", shape: shape{rank: 4}},
+	{head: "DONE/S", rank: 4},
 	{head: "FAILED"},
-	{head: "DIED", shape: shape{rank: 2}},
+	{head: "DIED", rank: 2},
 }, latencyColumns...), column{head: "PENDING"}, column{head: ""}) // paused
 
 func (a *app) history() *cobra.Command {
@@ -58,10 +58,7 @@ func (a *app) historyOf(ctx context.Context, queue string, since time.Duration, 
 	if err != nil {
 		return err
 	}
-	l, err := a.newList(historyColumns, "")
-	if err != nil {
-		return err
-	}
+	l := a.newList(historyColumns, "")
 	all := inspect.Periods(points, since, rows)
 	for n, p := range all {
 		if p.Totals == (inspect.Totals{}) && n+1 < len(all) {

@@ -9,7 +9,7 @@ import (
 // around it.
 func TestShow_APayloadWithThousandsOfLevelsStaysSmall(t *testing.T) {
 	t.Parallel()
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	const levels, values = 3000, 500
 	lists := strings.Repeat("[", levels) + strings.Repeat("1,", values) + "1" + strings.Repeat("]", levels)
 	objects := strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)

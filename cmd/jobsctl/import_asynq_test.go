@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/seed81422ce9/jobs/backends/membroker"
-	"github.com/seed81422ce9/jobs/broker"
 )
 
 // asynqRedis returns a Redis with data that asynq wrote, as recorded by a test of the
@@ -63,15 +59,10 @@ func asynqRedis(t *testing.T) (url string, r *redis.Client) {
 	return "redis://" + addr, r
 }
 
-func memoryCli(t *testing.T) *cli {
-	store := membroker.NewStore()
-	return &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
-}
-
 func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	dry, _ := c.both(4, "import", "asynq", "--from", from, "--dry-run") // 4: one periodic task is refused
 	c.has(dry, `(?m)^default: 3 pending, 1 scheduled, 1 retry, 2 archived in asynq\.\n`+
 		`  7 of 7 jobs could be imported; nothing was changed\.\n  Not imported: 1 completed\.`,
@@ -120,7 +111,7 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 func TestImportAsynq_AQueueThatCannotExistHereRefusesItsTasksAlone(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	ctx := t.Context()
 	r.SAdd(ctx, "asynq:queues", "a{b}")
 	message := r.HGet(ctx, "asynq:{bulk}:t:many-0000", "msg").Val()
@@ -135,7 +126,7 @@ func TestImportAsynq_AQueueThatCannotExistHereRefusesItsTasksAlone(t *testing.T)
 func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	ctx := t.Context()
 	r.ZAdd(ctx, "asynq:servers", redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: "asynq:servers:{host:1:x}"})
 	c.run(0, "import", "asynq", "--from", from, "--queue", "critical") // everything is paused
@@ -149,7 +140,7 @@ func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {
 func TestImportAsynq_SaysWhatIsWrongWithItsSource(t *testing.T) {
 	t.Parallel()
 	from, r := asynqRedis(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	c.has(c.run(2, "import", "asynq"), "give --from")
 	c.has(c.run(2, "import", "asynq", "--from", "postgres://u:s3cret@h/db"), "scheme")
 	c.has(c.run(2, "import", "asynq", "--from", "redis://h/0?prefix=x"), "known here: db")

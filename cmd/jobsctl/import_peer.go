@@ -33,7 +33,6 @@ type peer struct {
 	read   func(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error]
 }
 
-// peerQueue is one queue of a peer.
 type peerQueue struct {
 	name   string
 	paused bool
@@ -92,7 +91,6 @@ func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
 	flags.BoolVar(&p.dry, "dry-run", false, "only read and check")
 }
 
-// peerURL returns the URL of the peer.
 func (a *app) peerURL(p *peerImport) (string, error) {
 	url := cmp.Or(p.from, a.getenv("JOBS_FROM"))
 	if url == "" {

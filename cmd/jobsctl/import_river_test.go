@@ -48,7 +48,7 @@ func riverPostgres(t *testing.T) (url string, exec func(sql string)) {
 func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 	t.Parallel()
 	from, exec := riverPostgres(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	c.has(c.run(0, "import", "river", "--from", from, "--dry-run"),
 		`(?m)^critical: 2 available, 1 pending in River\.\n  3 of 3 jobs could be imported; nothing was changed\.$`,
 		`(?m)^default: 1 scheduled, 2 retryable, 1 discarded in River\.\n  4 of 4 jobs could be imported.*\n`+
@@ -78,7 +78,7 @@ func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 func TestImportRiver_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	t.Parallel()
 	from, exec := riverPostgres(t)
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	exec("update river_leader set expires_at = now() + interval '1 hour'")
 	c.has(c.run(0, "import", "river", "--from", from, "--queue", "default"), "4 jobs imported") // the queue is paused
 	c.has(c.run(7, "import", "river", "--from", from), `while River works on critical, which is not paused: jobs can run in both`)
@@ -88,7 +88,7 @@ func TestImportRiver_AsksBeforeJobsCanRunTwice(t *testing.T) {
 
 func TestImportRiver_SaysWhatIsWrongWithItsSource(t *testing.T) {
 	t.Parallel()
-	c := memoryCli(t)
+	c, _ := inMemory(t)
 	from, _ := riverPostgres(t)
 	c.has(c.run(2, "import", "river"), "give --from")
 	c.has(c.run(2, "import", "river", "--from", "redis://h/0"), "scheme")

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/cobra"
 )
 
 // keyView is a key as -o json writes it.
@@ -50,10 +50,7 @@ active (the limit of running jobs is reached) or rate.`,
 			if len(args) > 1 && top > 0 {
 				return &usageError{"give a KEY or --top, not both"}
 			}
-			l, err := a.newList(keyColumns, sort)
-			if err != nil {
-				return err
-			}
+			l := a.newList(keyColumns, sort)
 			i, err := a.inspector(cmd.Context())
 			if err != nil {
 				return err
@@ -76,16 +73,15 @@ active (the limit of running jobs is reached) or rate.`,
 	return cmd
 }
 
-// keyColumns are the columns of a list of keys.
 var keyColumns = []column{
-	{head: "KEY", shape: shape{least: 8}},
+	{head: "KEY", least: 8},
 	{head: "PENDING"},
 	{head: "ACTIVE"},
-	{head: "DEPTH", shape: shape{rank: 2}},
-	{head: "OLDEST", shape: shape{rank: 4}},
+	{head: "DEPTH", rank: 2},
+	{head: "OLDEST", rank: 4},
 	{head: "BLOCKED"},
-	{head: "HEAD", shape: shape{rank: 3}},
-	{head: "POLICY", shape: shape{rank: 1, least: 8}},
+	{head: "HEAD", rank: 3},
+	{head: "POLICY", rank: 1, least: 8},
 }
 
 // eachKey calls show with the named keys of a queue, or with its top largest, or with

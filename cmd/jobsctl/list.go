@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/cobra"
 )
 
 func (a *app) list() *cobra.Command {
@@ -39,15 +39,14 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 	return cmd
 }
 
-// jobColumns are the columns of a list of jobs.
 var jobColumns = []column{
-	{head: "QUEUE", shape: shape{least: 8}},
-	{head: "ID", shape: shape{least: 26}}, // a ULID is never cut
-	{head: "TYPE", shape: shape{least: 8}},
-	{head: "STATE", shape: shape{rank: 4}}, // usually the one that the user asked for
-	{head: "ATTEMPT", shape: shape{rank: 2}},
-	{head: "WHEN", shape: shape{rank: 1}},
-	{head: "KEY", shape: shape{rank: 3, least: 8}},
+	{head: "QUEUE", least: 8},
+	{head: "ID", least: 26}, // a ULID is never cut
+	{head: "TYPE", least: 8},
+	{head: "STATE", rank: 4}, // usually the one that the user asked for
+	{head: "ATTEMPT", rank: 2},
+	{head: "WHEN", rank: 1},
+	{head: "KEY", rank: 3, least: 8},
 	{head: "PRIORITY", wide: true},
 	{head: "CREATED", wide: true},
 	{head: "DELIVERIES", wide: true},
@@ -55,7 +54,7 @@ var jobColumns = []column{
 	{head: "REASON", wide: true},
 	{head: "WORKER", wide: true},
 	{head: "CORRELATION", wide: true},
-	{head: "LAST ERROR", shape: shape{least: 10}},
+	{head: "LAST ERROR", least: 10},
 }
 
 func (l *listing) addJob(j *broker.Job) error {
@@ -68,10 +67,7 @@ func (l *listing) addJob(j *broker.Job) error {
 }
 
 func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sort string) error {
-	l, err := a.newList(jobColumns, sort)
-	if err != nil {
-		return err
-	}
+	l := a.newList(jobColumns, sort)
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err

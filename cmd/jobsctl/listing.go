@@ -15,12 +15,12 @@ import (
 	"golang.org/x/term"
 )
 
-// column is a column of a list.
 type column struct {
-	head string
-	shape
-	wide bool // shown only with -o wide
-	seen bool // shown only if some row has a value
+	head  string
+	rank  int  // in a narrow terminal, columns of the highest rank are left out first; 0: never left out
+	least int  // the width to which it can be cut there; 0: never cut
+	wide  bool // shown only with -o wide
+	seen  bool // shown only if some row has a value
 }
 
 // cell is a row's value in a column, as text and as a key to sort by.
@@ -30,7 +30,6 @@ type cell struct {
 	tiny string // a shorter text for narrow terminals, if there is one
 }
 
-// cellOf returns the cell of a value.
 func cellOf(v any) cell {
 	switch v := v.(type) {
 	case cell:
@@ -122,35 +121,33 @@ func (l *listing) tick() {
 
 // sortFlag adds --sort for a list with these columns.
 func sortFlag(cmd *cobra.Command, sort *string, columns []column) {
-	names := sortNames(columns)
-	cmd.Flags().StringVar(sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
-	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-}
-
-func sortNames(columns []column) (names []string) {
+	var names []string
 	for _, c := range columns {
 		if c.head != "" {
-			names = append(names, strings.ReplaceAll(strings.ToLower(c.head), " ", "-"))
+			names = append(names, sortName(c.head))
 		}
 	}
-	return names
+	cmd.Flags().StringVar(sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
+	_ = cmd.Flags().SetAnnotation("sort", sortable, names) // the flag exists
+	completeWith(cmd, "sort", names)
 }
 
-// newList returns an empty list.
-func (a *app) newList(columns []column, sort string) (*listing, error) {
-	l := &listing{app: a, columns: columns, sort: sort}
-	if _, name := l.order(); sort != "" && name < 0 {
-		return nil, &usageError{fmt.Sprintf("--sort %q is not a column; use one of %s", sort, strings.Join(sortNames(columns), ", "))}
-	}
-	return l, nil
+// sortable is the annotation of a flag --sort with the names of the columns; see meant.
+const sortable = "sortable columns"
+
+// sortName returns the name of a column as users write it, from its head or from --sort.
+func sortName(text string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(text, "-")), " ", "-")
 }
 
-// order returns the index of the column to sort by, and whether the greatest values
-// come first.
+func (a *app) newList(columns []column, sort string) *listing {
+	return &listing{app: a, columns: columns, sort: sort}
+}
+
+// order returns the index of the column to sort by, or -1, and whether the greatest values come first.
 func (l *listing) order() (down bool, index int) {
-	name, down := strings.CutPrefix(l.sort, "-")
-	name = strings.ReplaceAll(strings.ToLower(name), "-", " ")
-	return down, slices.IndexFunc(l.columns, func(c column) bool { return name != "" && c.head == strings.ToUpper(name) })
+	name := sortName(l.sort)
+	return strings.HasPrefix(l.sort, "-"), slices.IndexFunc(l.columns, func(c column) bool { return name != "" && name == sortName(c.head) })
 }
 
 // add adds a row: its object, and one value for each column.
@@ -213,12 +210,10 @@ func (l *listing) flush() error {
 
 // table writes rows as a table, as wide as the terminal if there is one.
 func (l *listing) table(rows []row) error {
-	shapes := make([]shape, len(l.columns))
 	if l.natural == nil {
 		l.natural = make([]int, len(l.columns))
 	}
 	for i, c := range l.columns {
-		shapes[i] = c.shape
 		filled := slices.ContainsFunc(rows, func(r row) bool { return r.cells[i].text != "" })
 		if c.wide && l.output != wideOutput || c.seen && !filled {
 			continue
@@ -236,7 +231,7 @@ func (l *listing) table(rows []row) error {
 		if !fits(l.natural, room) {
 			l.shorten(rows)
 		}
-		widths = l.fit(shapes, l.natural, room)
+		widths = l.fit(room)
 	}
 	var b strings.Builder
 	if !l.headed {
@@ -289,11 +284,11 @@ func (l *listing) shorten(rows []row) {
 
 // fit returns the widths of columns in a terminal. It tells the user once that columns
 // were left out.
-func (l *listing) fit(shapes []shape, natural []int, room int) []int {
-	widths := layout(shapes, natural, room)
+func (l *listing) fit(room int) []int {
+	widths := layout(l.columns, l.natural, room)
 	var out []string
 	for i, w := range widths {
-		if w == 0 && natural[i] > 0 {
+		if w == 0 && l.natural[i] > 0 {
 			out = append(out, l.columns[i].head)
 		}
 	}

@@ -17,14 +17,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/figures"
+	"github.com/seed81422ce9/jobs/internal/readable"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 func TestListing_SortsByAnyColumn(t *testing.T) {
 	t.Parallel()
-	c := stores(t)["memory"]
-	c.t = t
+	c, _ := inMemory(t)
 	for i, queue := range []string{"b", "a", "c"} {
 		for range []int{2, 30, 9}[i] {
 			c.run(0, "enqueue", "--type", "x", "--queue", queue)
@@ -66,8 +67,7 @@ func TestListing_SortsByAnyColumn(t *testing.T) {
 // YAML holds the same objects as JSON, and no control characters.
 func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	t.Parallel()
-	c := stores(t)["memory"]
-	c.t = t
+	c, _ := inMemory(t)
 	const hostile = "\x1b]0;owned\x07 \u202egnp.exe\nsecond: line 😀 # 'no' \u0085\x7f"
 	for _, id := range []string{"a", "b"} {
 		c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id, "--key", "0123", "--header", "n="+hostile, "--payload",
@@ -79,7 +79,7 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	for _, args := range [][]string{{"show", "a", "--payload"}, {"stats"}, {"ls"}, {"why", "b"}, {"queues", "policy", "mail"}, {"version"}} {
 		lines := strings.Split(strings.TrimSpace(c.run(0, append(args, "-o", "json")...)), "\n")
 		text := c.run(0, append(args, "-o", "yaml")...)
-		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || harmful(r)) }); i >= 0 {
+		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || readable.Harmful(r)) }); i >= 0 {
 			t.Errorf("jobsctl %q -o yaml has %q in\n%s", args, text[i:i+3], text)
 		}
 		documents := strings.Split(text, "---\n")
@@ -128,7 +128,7 @@ func seen(t *testing.T, cols int, env []string, args ...string) []string {
 func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
-	s := &transcript{t: t, url: url}
+	s := &transcript{cli: &cli{t: t, url: url, open: backends.Open}}
 	w := s.work("notifications-of-the-shop", 1, "email:*")
 	message := "no user 42 " + strings.Repeat("字", 100) + " end"
 	s.run("enqueue", "--queue", "notifications-of-the-shop", "--type", "email:a-rather-long-type-of-task", "--key", "tenant-1")
@@ -167,7 +167,7 @@ func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 func TestListing_TimesAreShortenedFirst(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
-	s := &transcript{t: t, url: url}
+	s := &transcript{cli: &cli{t: t, url: url, open: backends.Open}}
 	w := s.work("mail", 1, "*")
 	s.run("enqueue", "--queue", "mail", "--type", "email:send")
 	w.holds()
@@ -208,7 +208,7 @@ func TestListing_LeavesRoomForTheErrorItself(t *testing.T) {
 
 func TestLayout_CutsBeforeItLeavesOut(t *testing.T) {
 	t.Parallel()
-	shapes := []shape{{least: 4}, {}, {rank: 1}, {rank: 2, least: 3}}
+	columns := []column{{least: 4}, {}, {rank: 1}, {rank: 2, least: 3}}
 	natural := []int{10, 5, 6, 20}
 	for _, c := range []struct {
 		width int
@@ -224,7 +224,7 @@ func TestLayout_CutsBeforeItLeavesOut(t *testing.T) {
 		{11, []int{4, 5, 0, 0}},
 		{3, []int{4, 5, 0, 0}},
 	} {
-		if got := layout(shapes, natural, c.width); !slices.Equal(got, c.want) {
+		if got := layout(columns, natural, c.width); !slices.Equal(got, c.want) {
 			t.Errorf("in %d columns the widths are %v, want %v", c.width, got, c.want)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/cobra"
 )
 
 // movable are the states whose jobs can be moved; those that wait to run come first.
@@ -66,11 +66,7 @@ check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
 	flags.StringVar(&t.to, "to", "", "URL or context of the store to move to (default $JOBS_TO, or this store)")
 	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: the same name)")
-	var names []string
-	for _, s := range movable {
-		names = append(names, s.String())
-	}
-	flags.StringSliceVarP(&t.states, "state", "s", names, "states to move")
+	flags.StringSliceVarP(&t.states, "state", "s", texts(movable), "states to move")
 	flags.StringVarP(&t.typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&t.key, "key", "k", "", "partition key")
 	flags.StringVar(&t.text, "error", "", "text that the last error contains")

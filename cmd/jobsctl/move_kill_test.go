@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
@@ -130,12 +129,9 @@ func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
 // movePairs runs test for each pair of a source and a destination that other processes
 // can reach.
 func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
-	here, there := stores(t), stores(t)
-	for from, source := range here {
-		for to, destination := range there {
-			if from != "memory" && to != "memory" {
-				t.Run(from+" to "+to, func(t *testing.T) { test(t, newDepot(t, source), newDepot(t, destination)) })
-			}
+	for _, from := range []string{"redis", "postgres"} {
+		for _, to := range []string{"redis", "postgres"} {
+			t.Run(from+" to "+to, func(t *testing.T) { test(t, newDepot(t, storeOf(t, from)), newDepot(t, storeOf(t, to))) })
 		}
 	}
 }
@@ -159,11 +155,6 @@ func TestMoveKill_AMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
 		}
 		if here := from.all(t); len(got) != n || len(here) != 0 {
 			t.Errorf("%d jobs are at the destination and %d at the source, want %d and none", len(got), len(here), n)
-		}
-		for _, state := range broker.States() { // clean up for the next pair
-			if _, err := to.Purge(t.Context(), "mail", state); err != nil {
-				t.Fatal(err)
-			}
 		}
 	})
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/pflag"
 )
 
 // byID says which jobs a user gave by their IDs.

@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,7 +30,6 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// outputFormat is the format of the output, as a flag value.
 type outputFormat string
 
 const (
@@ -41,14 +39,14 @@ const (
 	yamlOutput  outputFormat = "yaml" // one document per object
 )
 
-var outputs = []string{string(tableOutput), string(wideOutput), string(jsonOutput), string(yamlOutput)}
+var outputs = []outputFormat{tableOutput, wideOutput, jsonOutput, yamlOutput}
 
 func (o *outputFormat) String() string { return string(*o) }
 func (o *outputFormat) Type() string   { return "format" }
 
 func (o *outputFormat) Set(name string) error {
-	if !slices.Contains(outputs, name) {
-		return fmt.Errorf("use one of %s", strings.Join(outputs, ", "))
+	if !slices.Contains(outputs, outputFormat(name)) {
+		return fmt.Errorf("use one of %s", joined(outputs))
 	}
 	*o = outputFormat(name)
 	return nil
@@ -59,7 +57,7 @@ func (a *app) outputFlags(root *cobra.Command, flags *pflag.FlagSet) {
 	a.output = tableOutput
 	flags.VarP(&a.output, "output", "o", "table, wide, json (an object a line) or yaml")
 	flags.BoolFunc("json", "the same as -o json", func(string) error { return a.output.Set(string(jsonOutput)) })
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	completeWith(root, "output", outputs)
 }
 
 // structured reports whether the output is objects, not text for people.
@@ -70,6 +68,15 @@ func (a *app) say(format string, args ...any) {
 	if !a.structured() {
 		fmt.Fprintf(a.out, format+"\n", args...)
 	}
+}
+
+// answer writes v, or a line for people.
+func (a *app) answer(v any, format string, args ...any) error {
+	if a.structured() {
+		return a.object(v)
+	}
+	_, err := fmt.Fprintf(a.out, format+"\n", args...)
+	return err
 }
 
 // object writes v as a line of JSON, or as a document of YAML with the same names. It
@@ -90,29 +97,8 @@ func (a *app) object(v any) error {
 		_, err = a.out.Write(text)
 		return err
 	}
-	_, err = a.out.Write(append(escaped(text, func(b *bytes.Buffer, r rune) {
-		for _, half := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(b, `\u%04x`, half)
-		}
-	}), '\n'))
+	_, err = a.out.Write(append(readable.AppendJSON(nil, text, readable.Harmful), '\n'))
 	return err
-}
-
-// escaped returns text with its harmful characters escaped.
-func escaped(text []byte, escape func(*bytes.Buffer, rune)) []byte {
-	var b bytes.Buffer
-	for _, r := range string(text) {
-		if harmful(r) {
-			escape(&b, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
-}
-
-func harmful(r rune) bool {
-	return r >= unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
 // yamlOf converts JSON to YAML in block style. It does not parse the JSON as YAML, which
@@ -130,7 +116,15 @@ func yamlOf(text []byte) ([]byte, error) {
 	if err := e.Encode(document); err != nil {
 		return nil, err
 	}
-	return escaped(b.Bytes(), func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `\U%08x`, r) }), nil
+	var safe []byte
+	for _, r := range b.String() {
+		if readable.Harmful(r) {
+			safe = fmt.Appendf(safe, `\U%08x`, r)
+		} else {
+			safe = utf8.AppendRune(safe, r)
+		}
+	}
+	return safe, nil
 }
 
 // nodeOf returns the next value of d, at a level. Values that are very deep are written on one line: otherwise each
@@ -161,7 +155,7 @@ func nodeOf(d *json.Decoder, level int) (*yaml.Node, error) {
 		_, err = d.Token() // the end
 	case string:
 		n.Tag, n.Value = "!!str", v
-		if strings.ContainsFunc(v, harmful) || v == "<<" || v == "=" { // YAML 1.1 has a meaning for these two
+		if strings.ContainsFunc(v, readable.Harmful) || v == "<<" || v == "=" { // YAML 1.1 has a meaning for these two
 			n.Style = yaml.DoubleQuotedStyle
 		}
 	case json.Number:

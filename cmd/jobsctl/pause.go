@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Context, string) error) *cobra.Command {

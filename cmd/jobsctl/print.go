@@ -27,25 +27,25 @@ func (t table) row(cells ...string) {
 	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
+// field adds a row, unless the value is empty.
+func (t table) field(name, value string) {
+	if value != "" {
+		t.row(name, value)
+	}
+}
+
 func (t table) end() error { return t.w.Flush() }
 
 // Formatting of untrusted text, times, durations and numbers.
 var (
 	plain = readable.Plain
+	short = readable.Cut
 	clock = readable.Clock
 	span  = readable.Span
 
 	number = readable.Number[int]
 	plural = readable.Count[int]
 )
-
-// short cuts a text to a number of characters, for a table.
-func short(s string, runes int) string {
-	if r := []rune(s); len(r) > runes {
-		return string(r[:runes-1]) + "…"
-	}
-	return s
-}
 
 // saidElsewhere matches the beginning of an error that only repeats the job's state.
 var saidElsewhere = regexp.MustCompile(`^(?:` + jobs.SkipRetry.Error() + `|cancelled|retry after [0-9][0-9a-zµ.]*): `)

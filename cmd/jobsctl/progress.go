@@ -32,5 +32,4 @@ func (p progress) at(n int) {
 	_ = p.Set(n) // a failed write to the terminal does no harm
 }
 
-// end removes the bar.
 func (p progress) end() { _ = p.Finish() }

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // policyView is a policy as -o json writes it: rules by name, durations in seconds.
@@ -148,12 +147,10 @@ func (t *ruleText) Type() string {
 	return "count"
 }
 
-// heading returns the column heading of a rule.
 func heading(rule *broker.Rule) string {
 	return strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " "))
 }
 
-// flagOf returns the name of a rule's flag.
 func flagOf(rule *broker.Rule) string { return strings.ReplaceAll(rule.Name, "_", "-") }
 
 func (a *app) removeQueue() *cobra.Command {

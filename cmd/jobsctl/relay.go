@@ -105,12 +105,10 @@ func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 		for _, n := range s.Refused {
 			refused += n
 		}
-		if a.structured() {
-			if err := a.object(map[string]any{"queue": s.Queue, "relayed": s.Relayed, "refused": refused}); err != nil {
-				return err
-			}
+		if err := a.answer(map[string]any{"queue": s.Queue, "relayed": s.Relayed, "refused": refused}, "%s of %s relayed, %s refused.",
+			plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused))); err != nil {
+			return err
 		}
-		a.say("%s of %s relayed, %s refused.", plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused)))
 		if refused > 0 && wanted {
 			err = errRefused
 		}

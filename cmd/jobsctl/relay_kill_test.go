@@ -15,8 +15,8 @@ import (
 // Two relays from Postgres to Redis are killed with SIGKILL again and again while jobs
 // are enqueued and handled. Each job is handled once, those of a key in order.
 func TestRelayKill_NoJobIsLostDoubledOrOvertaken(t *testing.T) {
-	from, to := newDepot(t, stores(t)["postgres"]), newDepot(t, stores(t)["redis"])
-	const keys, rounds, perRound = 7, 50, 100
+	from, to := newDepot(t, storeOf(t, "postgres")), newDepot(t, storeOf(t, "redis"))
+	const keys, rounds, perRound = 7, 25, 100
 	var arrived []string
 	worker := handworker.New(t, to.b, "worker", "mail")
 	handle := func(wait time.Duration) {
@@ -56,7 +56,7 @@ func TestRelayKill_NoJobIsLostDoubledOrOvertaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n%10 == 9 {
+		if n%5 == 4 {
 			time.Sleep(rand.N(300 * time.Millisecond))
 			i := kills % len(relays)
 			_ = relays[i].Process.Kill()

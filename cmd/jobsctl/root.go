@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // environment is what the command uses of its process: streams, variables, directories.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed81422ce9/jobs/schedule"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 func (a *app) schedule() *cobra.Command {
@@ -62,10 +62,7 @@ become jobs; "jobsctl schedule show" says why. The status is
 			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
 				return owner != "" && i.Owner != owner || status != "" && string(i.Status) != status
 			})
-			l, err := a.newList(scheduleColumns, sort)
-			if err != nil {
-				return err
-			}
+			l := a.newList(scheduleColumns, sort)
 			for i := range all {
 				s := &all[i]
 				if err := l.add(viewSchedule(s, false), s.ID, s.Spec, zoneOf(s), s.Status, s.Next, s.Last, s.Counts.Missed(),
@@ -91,26 +88,26 @@ func zoneOf(i *schedule.Info) string {
 	return cmp.Or(i.Zone, "UTC")
 }
 
-// scheduleColumns are the columns of a list of schedules.
 var scheduleColumns = []column{
-	{head: "SCHEDULE", shape: shape{least: 12}},
-	{head: "SPEC", shape: shape{rank: 2, least: 8}},
-	{head: "ZONE", shape: shape{rank: 5, least: 8}},
+	{head: "SCHEDULE", least: 12},
+	{head: "SPEC", rank: 2, least: 8},
+	{head: "ZONE", rank: 5, least: 8},
 	{head: "STATUS"},
-	{head: "NEXT", shape: shape{rank: 1}},
-	{head: "LAST", shape: shape{rank: 4}},
+	{head: "NEXT", rank: 1},
+	{head: "LAST", rank: 4},
 	{head: "MISSED"},
-	{head: "QUEUE", shape: shape{rank: 3, least: 8}},
-	{head: "TYPE", shape: shape{rank: 6, least: 8}},
-	{head: "OWNER", shape: shape{rank: 7, least: 8}},
+	{head: "QUEUE", rank: 3, least: 8},
+	{head: "TYPE", rank: 6, least: 8},
+	{head: "OWNER", rank: 7, least: 8},
 }
 
-func joined[T ~string](all []T) string { return strings.Join(texts(all), ", ") }
+func joined[T any](all []T) string { return strings.Join(texts(all), ", ") }
 
-func texts[T ~string](all []T) []string {
+// texts returns the names of states and the like.
+func texts[T any](all []T) []string {
 	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = string(s)
+	for i, one := range all {
+		names[i] = fmt.Sprint(one)
 	}
 	return names
 }
@@ -144,11 +141,7 @@ contain secrets; --payload shows it.`,
 
 func (a *app) showSchedule(i *schedule.Info, payload bool) error {
 	t := a.table("SCHEDULE", i.ID)
-	field := func(name, value string) {
-		if value != "" {
-			t.row(name, value)
-		}
-	}
+	field := t.field
 	field("SPEC", i.Spec)
 	field("ZONE", zoneOf(i))
 	field("STATUS", string(i.Status))
@@ -207,7 +200,6 @@ func (a *app) scheduleResume() *cobra.Command {
 		"Resume paused schedules. The next tick is the first one after now.", false, a.said("is resumed", (*schedule.Schedules).Resume))
 }
 
-// scheduleVerb does something with a schedule.
 type scheduleVerb func(s *schedule.Schedules, ctx context.Context, id string) error
 
 // said returns a verb that says what was done.
@@ -231,11 +223,7 @@ command prints their IDs.`,
 			if err != nil {
 				return err
 			}
-			if a.structured() {
-				return a.object(map[string]string{"schedule": id, "job": job})
-			}
-			a.say("%s runs as %s.", plain(id), plain(job))
-			return nil
+			return a.answer(map[string]string{"schedule": id, "job": job}, "%s runs as %s.", plain(id), plain(job))
 		})
 }
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed81422ce9/jobs/schedule"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // maxNext bounds how many times of a spec are listed.
@@ -49,10 +49,7 @@ empty zone. Jitter, start and end of a schedule are not applied.`,
 				a.say("It has no further time.")
 				return nil
 			}
-			l, err := a.newList([]column{{head: "TIME"}, {head: "ZONE"}, {head: "UTC", shape: shape{rank: 1}}, {head: "FROM NOW"}}, "")
-			if err != nil {
-				return err
-			}
+			l := a.newList([]column{{head: "TIME"}, {head: "ZONE"}, {head: "UTC", rank: 1}, {head: "FROM NOW"}}, "")
 			for _, t := range times {
 				local := t.In(location)
 				if err := l.add(nextView{at(t), local.Format(time.RFC3339), location.String()}, local.Format("Mon 2006-01-02 15:04:05 MST"),

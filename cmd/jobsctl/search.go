@@ -23,8 +23,8 @@ type search struct {
 func (a *app) search(what string, f *filter) *search {
 	s := &search{sizes: make([]int, len(f.infos)), looked: make([]int, len(f.infos))}
 	total := 0
-	var state broker.State
-	if err := state.UnmarshalText([]byte(f.state)); err == nil && !f.byStateAlone() && f.worker+f.key == "" {
+	state, err := broker.ParseState(f.state)
+	if err == nil && !f.byStateAlone() && f.worker+f.key == "" {
 		for n, info := range f.infos {
 			s.sizes[n] = int(info.Counts[state])
 			total += s.sizes[n]

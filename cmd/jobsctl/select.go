@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/spf13/pflag"
 )
 
 // filter holds the flags that select jobs.
@@ -53,45 +53,39 @@ func (f *filter) byStateAlone() bool {
 	return f.typ+f.key+f.worker+f.text+f.reason+f.groupID == "" && f.olderThan == 0 && f.newerThan == 0
 }
 
-// reasons are the reasons for which jobs die.
 var reasons = []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired,
 	broker.ReasonUnknownType, broker.ReasonUndecodable}
-
-func reasonNames() (names []string) {
-	for _, r := range reasons {
-		names = append(names, r.String())
-	}
-	return names
-}
 
 // deadReason returns the reason that f selects.
 func (f *filter) deadReason() (broker.DeadReason, error) {
 	if f.reason == "" {
 		return broker.ReasonNone, nil
 	}
-	n := slices.Index(reasonNames(), strings.ReplaceAll(strings.ToLower(f.reason), "-", "_"))
+	n := slices.Index(texts(reasons), strings.ReplaceAll(strings.ToLower(f.reason), "-", "_"))
 	if n < 0 {
-		return 0, &usageError{fmt.Sprintf("unknown reason %q; use one of %s", f.reason, strings.Join(reasonNames(), ", "))}
+		return 0, &usageError{fmt.Sprintf("unknown reason %q; use one of %s", f.reason, joined(reasons))}
 	}
 	return reasons[n], nil
 }
 
-func stateNames() (names []string) {
-	for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
-		names = append(names, s.String())
+// listable are the states in which jobs can be listed.
+var listable = append(slices.Clone(shown), broker.StateWaiting)
+
+// stateNamed returns the state with a name.
+func stateNamed(name string) (broker.State, error) {
+	state, err := broker.ParseState(name)
+	if err != nil {
+		err = &usageError{fmt.Sprintf("unknown state %q; use one of %s", name, joined(listable))}
 	}
-	return names
+	return state, err
 }
 
 // jobState returns the state that f selects, or StateNone.
-func (f *filter) jobState() (state broker.State, err error) {
+func (f *filter) jobState() (broker.State, error) {
 	if f.state == "" {
 		return broker.StateNone, nil
 	}
-	if err := state.UnmarshalText([]byte(f.state)); err != nil {
-		return state, &usageError{fmt.Sprintf("unknown state %q; use one of %s", f.state, strings.Join(stateNames(), ", "))}
-	}
-	return state, nil
+	return stateNamed(f.state)
 }
 
 // queries returns a query for each queue that the filter selects. Ages count back from
@@ -142,7 +136,6 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	return queries, err
 }
 
-// findGroup reads the group that groupID names.
 func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {
 	var names []string
 	for _, info := range f.infos {

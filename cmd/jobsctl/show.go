@@ -11,11 +11,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -47,11 +46,7 @@ them.`,
 
 func (a *app) showJob(j *broker.Job, payload bool) error {
 	t := a.table("ID", j.ID)
-	field := func(name, value string) {
-		if value != "" {
-			t.row(name, value)
-		}
-	}
+	field := t.field
 	field("QUEUE", j.Queue)
 	field("TYPE", j.Type)
 	state := j.State.String()

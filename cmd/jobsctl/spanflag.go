@@ -39,20 +39,23 @@ var mayBeEmpty = []string{"payload", "note"}
 
 const canBeEmpty = "can be empty"
 
-// meant refuses values of flags that have no meaning and could pass for no limit or no filter: negative
-// numbers and durations, and an empty text. In a script that is a variable without a value, and a decision
-// must not be about all queues, or another store, because of it.
+// meant refuses values of flags that have no meaning: columns to sort by that a list does not have, and values
+// that could pass for no limit or no filter: negative numbers and durations, and an empty text. In a script that
+// is a variable without a value, and a decision must not be about all queues, or another store, because of it.
 func meant(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, rule := f.Value.(*ruleText) // its own error says what to write
 		kind, value := f.Value.Type(), f.Value.String()
 		_, empty := f.Annotations[canBeEmpty]
 		empty = empty || slices.Contains(mayBeEmpty, f.Name)
+		columns := f.Annotations[sortable]
 		switch number := kind == "int" || kind == "float64" || kind == "duration"; {
 		case number && !rule && strings.HasPrefix(value, "-"):
 			err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
 		case (f.Name == "older-than" || f.Name == "newer-than") && value == "0":
 			err = &usageError{fmt.Sprintf("--%s must be more than zero", f.Name)}
+		case columns != nil && value != "" && !slices.Contains(columns, sortName(value)):
+			err = &usageError{fmt.Sprintf("--sort %q is not a column; use one of %s", value, strings.Join(columns, ", "))}
 		case kind == "string" && value == "" && !empty, kind == "stringSlice" && value == "[]":
 			err = &usageError{fmt.Sprintf("--%s is empty; leave it out, or give a value", f.Name)}
 		}

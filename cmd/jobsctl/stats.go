@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/figures"
-
-	"github.com/spf13/cobra"
 )
 
 // shown are the states that tables have columns for.
@@ -18,18 +17,17 @@ var shown = []broker.State{
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled,
 }
 
-// queueColumns are the columns of a list of queues.
 var queueColumns = append(append([]column{
-	{head: "QUEUE", shape: shape{least: 8}},
+	{head: "QUEUE", least: 8},
 	{head: "PENDING"},
-	{head: "SCHEDULED", shape: shape{rank: 3}},
+	{head: "SCHEDULED", rank: 3},
 	{head: "ACTIVE"},
 	{head: "RETRY"},
-	{head: "COMPLETED", shape: shape{rank: 8}},
+	{head: "COMPLETED", rank: 8},
 	{head: "DEAD"},
-	{head: "CANCELLED", shape: shape{rank: 9}},
+	{head: "CANCELLED", rank: 9},
 	{head: "WAITING", seen: true},
-	{head: "SUPPRESSED", shape: shape{rank: 1}, seen: true},
+	{head: "SUPPRESSED", rank: 1, seen: true},
 	{head: "OLDEST"},
 }, workColumns...), column{head: ""}) // paused
 
@@ -67,17 +65,14 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 	if err != nil {
 		return err
 	}
-	l, err := a.newList(queueColumns, sort)
-	if err != nil {
-		return err
-	}
+	l := a.newList(queueColumns, sort)
 	lately, err := i.Lately(ctx, infos)
 	if err != nil {
 		return err
 	}
 	for _, q := range infos {
 		values := []any{q.Name}
-		for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
+		for _, s := range listable {
 			values = append(values, blankZero(q.Listed(s)))
 		}
 		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending))

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/creack/pty"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 

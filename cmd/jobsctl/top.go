@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/figures"
-
-	tea "charm.land/bubbletea/v2"
-	"github.com/spf13/cobra"
 )
 
 func (a *app) top() *cobra.Command {
@@ -153,7 +153,6 @@ func (m *top) look() tea.Cmd {
 	}
 }
 
-// later schedules the next read.
 func (m *top) later() tea.Cmd {
 	if m.waiting {
 		return nil

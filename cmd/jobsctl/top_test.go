@@ -8,13 +8,12 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/seed81422ce9/jobs/inspect"
-	"github.com/seed81422ce9/jobs/internal/figures"
-
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
 )
 
 // looked is a source that counts calls.

@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
-	tea "charm.land/bubbletea/v2"
 )
 
-// key handles a key.
 func (m *top) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	if name == "ctrl+c" {
@@ -132,7 +131,6 @@ func position(list []inspect.QueueInfo, name string) int {
 	return slices.IndexFunc(list, func(q inspect.QueueInfo) bool { return q.Name == name })
 }
 
-// move moves the selection by that many queues.
 func (m *top) move(by int) {
 	list := m.listed()
 	if len(list) > 0 {

@@ -5,11 +5,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 var (
@@ -77,10 +77,8 @@ func (m *top) title() string {
 	return s
 }
 
-// topColumn is a column of the table.
 type topColumn struct {
-	head string
-	shape
+	column
 	cell func(m *top, q inspect.QueueInfo) string
 }
 
@@ -117,21 +115,21 @@ func worked(f func(inspect.Work) string) func(*top, inspect.QueueInfo) string {
 }
 
 var topColumns = []topColumn{
-	{"QUEUE", shape{rank: 0}, func(_ *top, q inspect.QueueInfo) string { return short(plain(q.Name), 32) }},
-	{"PENDING", shape{rank: 1}, counted(broker.StatePending)},
-	{"/S", shape{rank: 5}, changing(broker.StatePending)},
-	{"OLDEST", shape{rank: 4}, func(_ *top, q inspect.QueueInfo) string { return span(q.Age(broker.StatePending)) }},
-	{"ACTIVE", shape{rank: 2}, counted(broker.StateActive)},
-	{"SCHEDULED", shape{rank: 10}, counted(broker.StateScheduled)},
-	{"RETRY", shape{rank: 7}, counted(broker.StateRetry)},
-	{"DEAD", shape{rank: 3}, counted(broker.StateDead)},
-	{"/S", shape{rank: 9}, worked(func(w inspect.Work) string { return moving(w.PerSecond(w.Dead)) })},
-	{"DONE/S", shape{rank: 11}, worked(func(w inspect.Work) string { return perSecond(w, w.Completed).text })},
-	{"FAILED", shape{rank: 12}, worked(func(w inspect.Work) string { return failureRate(w).text })},
-	{"WAIT", shape{rank: 13}, worked(func(w inspect.Work) string { return took(w.MeanWait(), w.Waits).text })},
-	{"RUN", shape{rank: 14}, worked(func(w inspect.Work) string { return took(w.MeanRun(), w.Runs).text })},
-	{"WORKERS", shape{rank: 6}, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
-	{"", shape{rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
+	{column{head: "QUEUE"}, func(_ *top, q inspect.QueueInfo) string { return short(plain(q.Name), 32) }},
+	{column{head: "PENDING", rank: 1}, counted(broker.StatePending)},
+	{column{head: "/S", rank: 5}, changing(broker.StatePending)},
+	{column{head: "OLDEST", rank: 4}, func(_ *top, q inspect.QueueInfo) string { return span(q.Age(broker.StatePending)) }},
+	{column{head: "ACTIVE", rank: 2}, counted(broker.StateActive)},
+	{column{head: "SCHEDULED", rank: 10}, counted(broker.StateScheduled)},
+	{column{head: "RETRY", rank: 7}, counted(broker.StateRetry)},
+	{column{head: "DEAD", rank: 3}, counted(broker.StateDead)},
+	{column{head: "/S", rank: 9}, worked(func(w inspect.Work) string { return moving(w.PerSecond(w.Dead)) })},
+	{column{head: "DONE/S", rank: 11}, worked(func(w inspect.Work) string { return perSecond(w, w.Completed).text })},
+	{column{head: "FAILED", rank: 12}, worked(func(w inspect.Work) string { return failureRate(w).text })},
+	{column{head: "WAIT", rank: 13}, worked(func(w inspect.Work) string { return took(w.MeanWait(), w.Waits).text })},
+	{column{head: "RUN", rank: 14}, worked(func(w inspect.Work) string { return took(w.MeanRun(), w.Runs).text })},
+	{column{head: "WORKERS", rank: 6}, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
+	{column{head: "", rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }
 
 // table returns the heads and at most room queues, with the selected one among them.
@@ -167,13 +165,13 @@ func (m *top) table(room int) []string {
 
 // lineUp aligns the columns, and leaves out those without room.
 func lineUp(rows [][]string, width int) []string {
-	natural, shapes := make([]int, len(topColumns)), make([]shape, len(topColumns))
+	natural, columns := make([]int, len(topColumns)), make([]column, len(topColumns))
 	for _, row := range rows {
 		for i, cell := range row {
-			natural[i], shapes[i] = max(natural[i], lipgloss.Width(cell)), topColumns[i].shape
+			natural[i], columns[i] = max(natural[i], lipgloss.Width(cell)), topColumns[i].column
 		}
 	}
-	widths := layout(shapes, natural, width)
+	widths := layout(columns, natural, width)
 	lines := make([]string, len(rows))
 	for n, row := range rows {
 		var cells []string
@@ -193,7 +191,6 @@ func lineUp(rows [][]string, width int) []string {
 	return lines
 }
 
-// below returns the lines below the queues.
 func (m *top) below() []string {
 	if m.panel != nil && m.pane == noPane {
 		return m.panel()

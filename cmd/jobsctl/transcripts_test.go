@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/schedule"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 func TestEnqueue(t *testing.T) {

@@ -18,7 +18,6 @@ type build struct {
 	Go       string `json:"go,omitempty"`
 }
 
-// programBuild returns what this program was built from.
 func programBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -59,11 +58,7 @@ func (a *app) version() *cobra.Command {
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := programBuild()
-			a.say("%s version %s", cmd.Root().Name(), b)
-			if a.structured() {
-				return a.object(b)
-			}
-			return nil
+			return a.answer(b, "%s version %s", cmd.Root().Name(), b)
 		},
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
-
 	"github.com/spf13/pflag"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // minWatch is the shortest interval of --watch, so that the store is not flooded.

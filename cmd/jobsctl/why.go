@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func (a *app) why() *cobra.Command {

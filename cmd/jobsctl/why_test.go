@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
@@ -126,9 +127,9 @@ func TestWhy(t *testing.T) {
 func TestWhy_AJobCannotBeRead(t *testing.T) {
 	t.Parallel()
 	prefixed, postgres := testenv.RedisPlace(t), testenv.PostgresPlace(t)
-	for _, s := range []*transcript{{url: prefixed}, {url: postgres}} {
-		t.Run(strings.SplitN(s.url, ":", 2)[0], func(t *testing.T) {
-			s.t = t
+	for _, url := range []string{prefixed, postgres} {
+		t.Run(strings.SplitN(url, ":", 2)[0], func(t *testing.T) {
+			s := &transcript{cli: &cli{t: t, url: url, open: backends.Open}}
 			s.run("migrate")
 			s.run("enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 			if s.url == postgres {

@@ -9,9 +9,9 @@ import (
 
 // workColumns are the columns of workCells.
 var workColumns = append(append([]column{
-	{head: "DONE/S", shape: shape{rank: 2}, seen: true},
-	{head: "FAILED", shape: shape{rank: 1}, seen: true},
-}, latencyColumns...), column{head: "GONE IN", shape: shape{rank: 7}, seen: true})
+	{head: "DONE/S", rank: 2, seen: true},
+	{head: "FAILED", rank: 1, seen: true},
+}, latencyColumns...), column{head: "GONE IN", rank: 7, seen: true})
 
 // workCells returns cells with how many jobs completed and failed, how long they took,
 // and when the backlog will be gone.
@@ -26,12 +26,12 @@ func workCells(w inspect.Work, backlog int64) []any {
 // latencyColumns are the columns of latencyCells. A narrow terminal shows the 95th
 // percentiles, then the medians.
 var latencyColumns = []column{
-	{head: "WAIT P50", shape: shape{rank: 10}, seen: true},
-	{head: "WAIT P95", shape: shape{rank: 8}, seen: true},
-	{head: "WAIT P99", shape: shape{rank: 12}, seen: true},
-	{head: "RUN P50", shape: shape{rank: 11}, seen: true},
-	{head: "RUN P95", shape: shape{rank: 9}, seen: true},
-	{head: "RUN P99", shape: shape{rank: 13}, seen: true},
+	{head: "WAIT P50", rank: 10, seen: true},
+	{head: "WAIT P95", rank: 8, seen: true},
+	{head: "WAIT P99", rank: 12, seen: true},
+	{head: "RUN P50", rank: 11, seen: true},
+	{head: "RUN P95", rank: 9, seen: true},
+	{head: "RUN P99", rank: 13, seen: true},
 }
 
 // latencyCells returns percentiles of waits and runs, blank where workers reported

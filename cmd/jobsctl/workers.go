@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/labels"
-
-	"github.com/spf13/cobra"
 )
 
 // workerView is a worker as -o json writes it.
@@ -62,16 +62,8 @@ hold, if the workers do not renew them.
 
 Every few seconds a worker reports the jobs that it has run for longest, and since
 when. The others have just started, or wait for a slot.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			l, err := a.newList(workerColumns, sort)
-			if err != nil {
-				return err
-			}
-			i, err := a.inspector(ctx)
-			if err != nil {
-				return err
-			}
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
+			l := a.newList(workerColumns, sort)
 			queues, err := i.Overview(ctx, args...)
 			if err == nil {
 				err = allThere(queues, args)
@@ -91,29 +83,27 @@ when. The others have just started, or wait for a slot.`,
 				}
 			}
 			return l.end()
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&running, "running", "r", false, "show the jobs that they hold, too")
 	sortFlag(cmd, &sort, workerColumns)
 	return cmd
 }
 
-// workerColumns are the columns of a list of workers.
 var workerColumns = []column{
 	{head: "WORKER"},
-	{head: "HOST", shape: shape{least: 8}},
-	{head: "PID", shape: shape{rank: 4}},
-	{head: "PROGRAM", shape: shape{rank: 3, least: 8}},
+	{head: "HOST", least: 8},
+	{head: "PID", rank: 4},
+	{head: "PROGRAM", rank: 3, least: 8},
 	{head: "HOLDS"},
-	{head: "SLOTS", shape: shape{rank: 2}},
-	{head: "STARTED", shape: shape{rank: 5}},
+	{head: "SLOTS", rank: 2},
+	{head: "STARTED", rank: 5},
 	{head: "LEASE"},
 	{head: "LEFT", wide: true}, // of the lease
-	{head: "QUEUES", shape: shape{rank: 1, least: 8}},
+	{head: "QUEUES", rank: 1, least: 8},
 	{head: "TYPES", wide: true},
 }
 
-// lease returns the state of a worker's lease.
 func lease(w inspect.WorkerInfo, now time.Time) string {
 	if w.Alive(now) {
 		return "holds"
@@ -154,7 +144,6 @@ func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.Worke
 	return nil
 }
 
-// runsFor returns how long a job has run.
 func runsFor(since, now time.Time) string {
 	if since.IsZero() {
 		return "just started"

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/workflow"
-
-	"github.com/spf13/cobra"
 )
 
-// workflow returns the commands for workflows; see package workflow.
 func (a *app) workflow() *cobra.Command {
 	return group("workflow", "List, show and operate workflows", "",
 		a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
@@ -46,10 +45,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 				return &usageError{fmt.Sprintf("--state %q is none of %s", state, joined(workflow.States()))}
 			}
 			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				l, err := a.newList(workflowColumns, sort)
-				if err != nil {
-					return err
-				}
+				l := a.newList(workflowColumns, sort)
 				for {
 					page, err := workflow.List(cmd.Context(), client, o)
 					if err != nil {
@@ -76,17 +72,16 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 	return cmd
 }
 
-// workflowColumns are the columns of a list of workflows.
 var workflowColumns = []column{
-	{head: "ID", shape: shape{least: 12}},
+	{head: "ID", least: 12},
 	{head: "STATE"},
 	{head: "NODES"},
-	{head: "COMPLETED", shape: shape{rank: 1}},
-	{head: "STARTED", shape: shape{rank: 3}},
-	{head: "WAITING", shape: shape{rank: 4}},
-	{head: "OTHERS", shape: shape{rank: 5}},
-	{head: "CREATED", shape: shape{rank: 2}},
-	{head: "CAUSE", shape: shape{least: 10}},
+	{head: "COMPLETED", rank: 1},
+	{head: "STARTED", rank: 3},
+	{head: "WAITING", rank: 4},
+	{head: "OTHERS", rank: 5},
+	{head: "CREATED", rank: 2},
+	{head: "CAUSE", least: 10},
 }
 
 func (l *listing) addWorkflow(w *workflow.Info) error {

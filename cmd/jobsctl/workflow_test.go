@@ -111,34 +111,31 @@ func TestWorkflows(t *testing.T) {
 
 // Doctor finds and removes what a workflow left whose own job somebody deleted.
 func TestDoctor_AWorkflowWhoseJobWasDeleted(t *testing.T) {
-	for name, c := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			c.t = t
-			b, err := c.open(t.Context(), c.url)
-			if err != nil {
-				t.Fatal(err)
+	onEachStore(t, func(t *testing.T, c *cli) {
+		b, err := c.open(t.Context(), c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		client := jobs.NewClient(b, jobs.ClientConfig{})
+		defer client.Close()
+		task := jobs.NewTask("do", nil)
+		wf := workflow.New("order-42").Add(workflow.Chain(workflow.Node{Name: "reserve", Task: task}, workflow.Node{Name: "ship", Task: task},
+			workflow.Node{Name: "inner", Workflow: workflow.New("").Add(workflow.Node{Name: "thank", Task: task})}))
+		if err := workflow.Start(t.Context(), client, wf); err != nil {
+			t.Fatal(err)
+		}
+		sound := func() {
+			t.Helper()
+			if out := c.run(0, "doctor", "--queue", workflow.Queue); strings.Contains(out, "workflow-") {
+				t.Errorf("doctor says\n%s", out)
 			}
-			defer b.Close()
-			client := jobs.NewClient(b, jobs.ClientConfig{})
-			defer client.Close()
-			task := jobs.NewTask("do", nil)
-			wf := workflow.New("order-42").Add(workflow.Chain(workflow.Node{Name: "reserve", Task: task}, workflow.Node{Name: "ship", Task: task},
-				workflow.Node{Name: "inner", Workflow: workflow.New("").Add(workflow.Node{Name: "thank", Task: task})}))
-			if err := workflow.Start(t.Context(), client, wf); err != nil {
-				t.Fatal(err)
-			}
-			sound := func() {
-				t.Helper()
-				if out := c.run(0, "doctor", "--queue", workflow.Queue); strings.Contains(out, "workflow-") {
-					t.Errorf("doctor says\n%s", out)
-				}
-			}
-			sound()
-			c.run(0, "delete", "order-42", "--queue", workflow.Queue, "--yes")
-			c.has(c.output(8, "doctor"), `error: workflow-node-left in queue default \(2\)\n  order-42\.[a-z0-9]+/reserve: it is the node "reserve"`,
-				`error: workflow-node-left in queue @workflows \(1\)\n  order-42\.[a-z0-9]+/inner: `, "--fix: it is removed")
-			c.has(c.output(0, "doctor", "--queue", workflow.Queue, "--fix", "--yes"), `Repaired 2: it is removed`, `Repaired 1: `)
-			sound()
-		})
-	}
+		}
+		sound()
+		c.run(0, "delete", "order-42", "--queue", workflow.Queue, "--yes")
+		c.has(c.output(8, "doctor"), `error: workflow-node-left in queue default \(2\)\n  order-42\.[a-z0-9]+/reserve: it is the node "reserve"`,
+			`error: workflow-node-left in queue @workflows \(1\)\n  order-42\.[a-z0-9]+/inner: `, "--fix: it is removed")
+		c.has(c.output(0, "doctor", "--queue", workflow.Queue, "--fix", "--yes"), `Repaired 2: it is removed`, `Repaired 1: `)
+		sound()
+	})
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -22,12 +21,11 @@ type Config struct {
 	Prefix     string        // of the names of its queues, which must not exist
 	Knobs                    // at the start
 	CrashEvery time.Duration // a worker is killed so often, the first after four seconds at most; zero means never
-	Lease      time.Duration // after which the jobs of one that was killed run again; zero means 2 s
 }
 
 const (
-	slots        = 4 // of a worker
-	defaultLease = 2 * time.Second
+	slots        = 4               // of a worker
+	lease        = 2 * time.Second // after which the jobs of a worker that was killed run again
 	idlePatience = 40              // quarters of a beat: one second
 	firstCrash   = 4 * time.Second // so that who looks for ten seconds sees the reclaim too
 )
@@ -58,9 +56,6 @@ var ErrExists = errors.New("the queue exists, and a demo uses none but its own")
 
 // Start begins with the load. Stop ends it.
 func Start(ctx context.Context, cfg Config) (*Demo, error) {
-	if cfg.Lease == 0 {
-		cfg.Lease = defaultLease
-	}
 	l := newLedger()
 	watched := newCable(context.Background(), cfg.Broker, l, nil)
 	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {},
@@ -127,7 +122,7 @@ func (d *Demo) awaitRun(ctx context.Context) {
 
 // Broker is for whoever watches and decides: it knows the demo's queues only,
 // and what is decided through it is in the accounts.
-func (d *Demo) Broker() broker.Broker { return &scope{d.watched, d.Queues()} }
+func (d *Demo) Broker() broker.Broker { return scoped(d.watched, d.Queues()) }
 
 // Queues are the names of the demo's queues.
 func (d *Demo) Queues() []string {

@@ -57,7 +57,6 @@ func (d *Demo) handle(w *worker, k kind) jobs.HandlerFunc {
 	}
 }
 
-// hire starts a worker.
 func (d *Demo) hire() (*worker, error) {
 	d.hired++
 	cut, kill := context.WithCancel(context.Background())
@@ -72,7 +71,7 @@ func (d *Demo) hire() (*worker, error) {
 	}
 	var err error
 	w.server, err = jobs.NewServer(newCable(cut, d.cfg.Broker, d.ledger, w.known), jobs.Config{
-		Queues: queues, Concurrency: slots, Lease: d.cfg.Lease, RetryPolicy: jobs.Exponential(time.Second, 10*time.Second),
+		Queues: queues, Concurrency: slots, Lease: lease, RetryPolicy: jobs.Exponential(time.Second, 10*time.Second),
 		ShutdownTimeout: time.Second, Program: w.name, Logger: slog.New(slog.DiscardHandler),
 		Hooks: jobs.Hooks{Reclaim: func(e jobs.ReclaimEvent) { d.reclaimed(w, e) }},
 	})

@@ -56,7 +56,7 @@ func (d *Demo) Kill() error {
 	d.kills = append(d.kills, Kill{At: time.Now(), Worker: w.name, Ran: held, ids: slices.Clone(w.ids)})
 	w.mu.Unlock()
 	d.ledger.change(func(t *Totals) { t.Crashes++ })
-	d.ledger.tell(fmt.Sprintf("%s was killed, running %s; its lease of %v runs out", w.name, held, d.cfg.Lease))
+	d.ledger.tell(fmt.Sprintf("%s was killed, running %s; its lease of %v runs out", w.name, held, lease))
 	d.corpses.Go(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

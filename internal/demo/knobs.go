@@ -60,7 +60,7 @@ func (d *Demo) Set(k Knobs) error {
 		d.ledger.tell(fmt.Sprintf("you set: %g jobs/s, %d workers, latency ×%g, %g %% fail, %g %% hang",
 			k.Rate, k.Workers, k.Latency, 100*k.Fail, 100*k.Hang))
 	}
-	return d.staffLocked(k.Workers)
+	return d.staff(k.Workers)
 }
 
 // Kinds are the types of the demo's jobs.
@@ -88,20 +88,15 @@ func (d *Demo) Enqueue(ctx context.Context, typ string, n int) error {
 	}
 	tasks := make([]*jobs.Task, n)
 	for i := range tasks {
-		tasks[i] = d.taskOf(kinds[at], int(d.number.Add(1)))
+		tasks[i] = d.task(kinds[at], int(d.number.Add(1)))
 	}
 	d.ledger.tell(fmt.Sprintf("you enqueued %d %s", n, typ))
 	return d.enqueue(ctx, tasks)
 }
 
-// staff hires workers, or lets some go, until there are n.
+// staff hires workers, or lets some go, until there are n. Its caller holds the
+// lock, unless the demo is only starting.
 func (d *Demo) staff(n int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.staffLocked(n)
-}
-
-func (d *Demo) staffLocked(n int) error {
 	for len(d.workers) < n {
 		w, err := d.hire()
 		if err != nil {

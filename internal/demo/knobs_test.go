@@ -36,7 +36,7 @@ func TestDemo_TenSecondsShowAKillAndItsReclaim(t *testing.T) {
 				t.Errorf("ten seconds of events say %q other than once:\n%s", text, told.String())
 			}
 		}
-		if k := d.Kills(); len(k) != 1 || k[0].Reclaimed == 0 || k[0].By == "" || k[0].By == k[0].Worker || k[0].After < defaultLease/2 ||
+		if k := d.Kills(); len(k) != 1 || k[0].Reclaimed == 0 || k[0].By == "" || k[0].By == k[0].Worker || k[0].After < lease/2 ||
 			k[0].After > 5*time.Second {
 			t.Errorf("the history of kills is %+v, want one whose jobs others reclaimed", k)
 		}
@@ -49,7 +49,7 @@ func TestDemo_TheTotalsAddUpAtAnyMoment(t *testing.T) {
 		defer stop(t, d)
 		for range 500 {
 			time.Sleep(37 * time.Millisecond)
-			if n := d.Totals(); !n.Balanced() {
+			if n := d.Totals(); !balanced(n) {
 				t.Fatalf("%d enqueued are not %d done + %d cancelled + %d deleted + %d waiting + %d dead",
 					n.Enqueued, n.Done, n.Cancelled, n.Deleted, n.Waiting, n.DeadNow)
 			}

@@ -28,11 +28,6 @@ type Totals struct {
 	DeadNow int // those of Dead that nobody redrove or deleted
 }
 
-// Balanced reports whether every job that was accepted is somewhere.
-func (t Totals) Balanced() bool {
-	return t.Enqueued == t.Done+t.Cancelled+t.Deleted+t.Waiting+t.DeadNow
-}
-
 // Event is something to tell.
 type Event struct {
 	At   time.Time
@@ -41,7 +36,6 @@ type Event struct {
 
 const keptEvents = 100
 
-// job names one.
 type job struct{ queue, id string }
 
 // ledger follows each job from its acceptance to its end, by what the store
@@ -168,14 +162,12 @@ func (l *ledger) decided(kind broker.OperationKind, results []broker.OperationRe
 	}
 }
 
-// change changes the totals.
 func (l *ledger) change(f func(*Totals)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(&l.totals)
 }
 
-// tell keeps an event.
 func (l *ledger) tell(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -58,12 +58,7 @@ const (
 var tenants = []string{"acme", "acme", "acme", "acme", "globex", "globex", "initech"}
 
 // task makes the job number n.
-func (d *Demo) task(n int) *jobs.Task {
-	return d.taskOf(pick(), n)
-}
-
-// taskOf makes one of a kind.
-func (d *Demo) taskOf(k kind, n int) *jobs.Task {
+func (d *Demo) task(k kind, n int) *jobs.Task {
 	options := []jobs.Option{jobs.WithQueue(d.cfg.Prefix + k.queue), jobs.WithPartitionKey(tenants[rand.N(len(tenants))]),
 		jobs.WithMaxRetries(3),
 		jobs.WithTimeout(runTimeout), jobs.WithSource("demo"), jobs.WithHeader("traceparent",
@@ -107,7 +102,7 @@ func (d *Demo) produce(ctx context.Context) {
 		owed = min(owed+d.Knobs().Rate*beat.Seconds(), maxBeat)
 		tasks := make([]*jobs.Task, int(owed))
 		for i := range tasks {
-			tasks[i] = d.task(int(d.number.Add(1)))
+			tasks[i] = d.task(pick(), int(d.number.Add(1)))
 		}
 		owed -= float64(len(tasks))
 		if len(tasks) > 0 {

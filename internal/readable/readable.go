@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Clock formats a time in UTC. It returns nothing for the zero time.
@@ -97,6 +99,37 @@ func PlainLines(s string) string {
 
 func harmless(r rune) bool {
 	return r != unicode.ReplacementChar && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
+}
+
+// Harmful reports whether a character beyond ASCII controls a terminal or changes the direction of text.
+func Harmful(r rune) bool {
+	return r >= unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// AppendJSON appends JSON to dst, with the characters for which escape is true as escapes, which mean the same. Call it for
+// characters beyond ASCII, which occur only in strings.
+func AppendJSON(dst, text []byte, escape func(rune) bool) []byte {
+	for _, r := range string(text) {
+		if !escape(r) {
+			dst = utf8.AppendRune(dst, r)
+			continue
+		}
+		for _, half := range utf16.AppendRune(nil, r) {
+			dst = fmt.Appendf(dst, `\u%04x`, half)
+		}
+	}
+	return dst
+}
+
+// Cut shortens a text to a number of characters; then the last one is an ellipsis.
+func Cut(s string, runes int) string {
+	if len(s) <= runes {
+		return s
+	}
+	if r := []rune(s); len(r) > runes {
+		return string(r[:runes-1]) + "…"
+	}
+	return s
 }
 
 // MaxLevels is how deep JSON can be to be indented. Deeper JSON could grow to gigabytes, since each of its

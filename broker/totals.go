@@ -57,8 +57,9 @@ func (t *Totals) Took(s *Settlement) {
 	}
 }
 
-// numbers returns pointers to the fields of t.
-func (t *Totals) numbers() [totalsFields]*int64 {
+// Numbers returns pointers to the fields of t, for stores that keep them as a list. A new field
+// comes last.
+func (t *Totals) Numbers() [totalsFields]*int64 {
 	return [totalsFields]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
 		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros}
 }
@@ -67,8 +68,8 @@ const totalsFields = 13
 
 // Plus returns the sum of t and u, the totals of another store or a later time.
 func (t Totals) Plus(u Totals) Totals {
-	to := t.numbers()
-	for i, n := range u.numbers() {
+	to := t.Numbers()
+	for i, n := range u.Numbers() {
 		*to[i] += *n
 	}
 	return t
@@ -78,8 +79,8 @@ func (t Totals) Plus(u Totals) Totals {
 // queue that was removed and made again begin at zero; then Since returns all of t.
 func (t Totals) Since(earlier Totals) Totals {
 	d := t
-	to := d.numbers()
-	for i, n := range earlier.numbers() {
+	to := d.Numbers()
+	for i, n := range earlier.Numbers() {
 		if *to[i] -= *n; *to[i] < 0 {
 			return t
 		}

@@ -64,64 +64,50 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Ti
 // promote makes due jobs pending in the order of their due times (§16), as far as the rate of
 // retries allows (§38). It also places lanes whose rate allows a start again.
 func (q *queue) promote(now time.Time) {
-	free, next := q.free(q.policy.RetryRate, &q.retries)
-	for j := q.nextDueJob(free > 0); j != nil && reached(now, j.RunAt); j = q.nextDueJob(free > 0) {
+	for j := q.nextDueJob(); j != nil && reached(now, j.RunAt); j = q.nextDueJob() {
 		if j.State == broker.StateRetry && q.policy.RetryRate.Jobs > 0 {
 			q.take(q.policy.RetryRate, &q.retries)
 			q.note(journal.Queues, "")
-			free--
 		}
 		q.move(j, broker.OnDue, broker.StatePending, time.Time{})
 	}
-	if q.retryOpens = next; free == 0 {
-		_, q.retryOpens = q.free(q.policy.RetryRate, &q.retries)
-	}
-	for t, ok := q.late.Min(); ok && t.at <= now.UnixMicro(); t, ok = q.late.Min() {
-		q.place(t.lane)
-	}
+	end := turn{at: now.UnixMicro() + 1}
 	if now.Before(q.looked) { // the clock was set back, so the rates may allow starts earlier than they did
-		for _, l := range q.blocked() {
-			q.place(l)
-		}
+		end.at = never
 	}
 	q.looked = now
-}
-
-// blocked returns the lanes whose rate allows no start now.
-func (q *queue) blocked() (lanes []*lane) {
-	q.late.Ascend(func(t turn) bool {
-		lanes = append(lanes, t.lane)
+	var open []*lane
+	q.late.AscendLessThan(end, func(t turn) bool {
+		open = append(open, t.of)
 		return true
 	})
-	return lanes
+	for _, l := range open {
+		q.place(l)
+	}
 }
 
-// free returns how many starts a rate allows now or, if none, when it allows the next one. It
-// changes nothing.
-func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Time) {
-	if rate.Jobs == 0 {
-		return math.MaxInt64, next
+// free returns how many starts a rate allows now or, if none, when it allows the next one. In a
+// step without a time, it leaves the rate to the next claim.
+func (q *queue) free(rate broker.Rate, starts broker.Bucket) (n int64, next time.Time) {
+	if rate.Jobs == 0 || q.store.at.IsZero() {
+		return math.MaxInt64, time.Time{}
 	}
-	starts := *b
 	n, at := starts.Free(rate, q.store.at.UnixMicro())
-	if n == 0 {
-		next = broker.FromMicros(at)
-	}
-	return n, next
+	return n, broker.FromMicros(at)
 }
 
 // take counts a start that a rate allows now.
-func (q *queue) take(rate broker.Rate, b *broker.Bucket) {
-	b.Free(rate, q.store.at.UnixMicro()) // add what the bucket has saved up until now
-	b.Take(1)
+func (q *queue) take(rate broker.Rate, starts *broker.Bucket) {
+	starts.Free(rate, q.store.at.UnixMicro()) // add what the bucket has saved up until now
+	starts.Take(1)
 }
 
-// nextDueJob returns the scheduled or retry job that is due first, or nil. Without retries
-// it looks at scheduled jobs only.
-func (q *queue) nextDueJob(retries bool) *job {
-	if !retries {
+// nextDueJob returns the scheduled or retry job that is due first, or nil. While the rate of
+// retries allows none, it looks at scheduled jobs only.
+func (q *queue) nextDueJob() *job {
+	if free, _ := q.free(q.policy.RetryRate, q.retries); free == 0 {
 		first, _ := q.states[broker.StateScheduled].Min()
-		return first.job
+		return first.of
 	}
 	return q.firstOf(broker.StateScheduled, broker.StateRetry)
 }
@@ -131,22 +117,22 @@ func (q *queue) nextDueJob(retries bool) *job {
 func (q *queue) firstOf(s, t broker.State) *job {
 	a, ok := q.states[s].Min()
 	b, also := q.states[t].Min()
-	if also && (!ok || b.at < a.at || b.at == a.at && b.seq < a.seq) {
-		return b.job
+	if also && (!ok || b.before(a)) {
+		return b.of
 	}
-	return a.job
+	return a.of
 }
 
 // nextDue returns when the next scheduled or retry job is due, or a rate allows a start;
 // zero if time alone makes nothing claimable.
 func (q *queue) nextDue() (due time.Time) {
 	if first, ok := q.states[broker.StateScheduled].Min(); ok {
-		due = first.job.RunAt
+		due = first.of.RunAt
 	}
 	if first, ok := q.states[broker.StateRetry].Min(); ok {
-		at := first.job.RunAt
-		if at.Before(q.retryOpens) {
-			at = q.retryOpens
+		at := first.of.RunAt
+		if _, opens := q.free(q.policy.RetryRate, q.retries); at.Before(opens) {
+			at = opens
 		}
 		due = earlier(due, at)
 	}
@@ -154,17 +140,13 @@ func (q *queue) nextDue() (due time.Time) {
 		return due
 	}
 	if q.ready() {
-		due = earlier(due, q.opens)
+		_, opens := q.free(q.policy.Rate, q.starts)
+		due = earlier(due, opens)
 	}
 	if first, ok := q.late.Min(); ok {
 		due = earlier(due, broker.FromMicros(first.at))
 	}
 	return due
-}
-
-// ready reports whether some key may start a pending job.
-func (q *queue) ready() bool {
-	return slices.ContainsFunc(q.rings[:], func(r ring) bool { return r.Len() > 0 })
 }
 
 // full reports whether the limit of active jobs is reached.
@@ -175,7 +157,8 @@ func (q *queue) full() bool {
 
 // claimable reports whether a claim would get a job.
 func (q *queue) claimable() bool {
-	return q.ready() && !q.policy.Paused && !q.full() && !q.store.at.Before(q.opens)
+	free, _ := q.free(q.policy.Rate, q.starts)
+	return free > 0 && q.ready() && !q.policy.Paused && !q.full()
 }
 
 // claim leases up to limit jobs, until room, a number of bytes, is used up (§13). It does
@@ -184,15 +167,10 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 	if jobs == nil && limit > 0 && q.claimable() {
 		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
 	}
-	free, next := q.free(q.policy.Rate, &q.starts)
-	q.opens = next
-	for ; limit > 0 && free > 0 && *room > 0 && q.claimable(); limit-- {
+	for ; limit > 0 && *room > 0 && q.claimable(); limit-- {
 		j := q.next()
 		if q.move(j, broker.OnClaim, broker.StateActive, time.Time{}); q.policy.Rate.Jobs > 0 {
 			q.take(q.policy.Rate, &q.starts)
-			if free--; free == 0 {
-				_, q.opens = q.free(q.policy.Rate, &q.starts)
-			}
 		}
 		q.give(j, w)
 		q.tally().Claimed++ // tally also notes the queue's record, which has q.starts

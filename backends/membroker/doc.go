@@ -26,8 +26,8 @@
 // A job is in the map of its queue, in the list of its state and, with a key, in
 // the list of jobs by key. No other structure leads to a job. A job that leaves a state
 // leaves its list in the same step, so no entry is ever void (§3). A lane with pending jobs
-// of a priority is in the ring of that priority, either among the lanes that may start a job
-// or among the lanes that are kept back. Each step costs O(log n).
+// of a priority has a turn at that priority, behind the other turns while the lane may start no
+// job. Each step costs O(log n). list.go has the lists.
 //
 // # Time
 //

@@ -42,46 +42,43 @@ func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err
 		return jobs, "", nil
 	}
 	l, from, end := q.indexOf(query)
-	entries := l.from(from)
-	if query.Newest {
-		entries = l.down(entry{at: end, seq: math.MinInt64})
-	}
 	if query.Cursor != "" {
 		at, err := parseCursor(query.Cursor)
 		switch {
 		case err != nil:
 			return nil, "", err
-		case query.Newest && at.at < end:
-			entries = l.down(at)
-		case !query.Newest && before(from, at):
-			entries = l.from(at)
+		case query.Newest && at.before(end):
+			end = at
+		case !query.Newest && from.before(at):
+			from = at
 		}
+	}
+	entries := l.between(from, end)
+	if query.Newest {
+		entries = l.down(end, from)
 	}
 	examined := 0
 	for e := range entries {
-		if !query.Newest && e.at >= end || query.Newest && before(e, from) {
-			break
-		}
 		if examined == query.Limit {
 			return jobs, e.cursor(), nil
 		}
 		examined++
-		if query.Matches(&e.job.Job) {
-			jobs = append(jobs, e.job.Job)
+		if query.Matches(&e.of.Job) {
+			jobs = append(jobs, e.of.Job)
 		}
 	}
 	return jobs, "", nil
 }
 
 // indexOf returns the list to go through: the jobs of a key, or of a state; for the jobs of a
-// worker, those in state active. The listing begins at from and ends before the time end.
-func (q *queue) indexOf(query *broker.Query) (l list, from entry, end int64) {
-	from, end = start, math.MaxInt64
+// worker, those in state active. It has no job at from or at end, between which the listing is.
+func (q *queue) indexOf(query *broker.Query) (l list[*job], from, end entry) {
+	from, end = start, entry{at: math.MaxInt64}
 	state := query.State
 	if query.Worker != "" {
 		state = broker.StateActive
 	} else if l := q.lane(query.Key); l != q.keyless && l != nil {
-		return q.keyed, entry{at: l.no, seq: math.MinInt64}, l.no + 1
+		return q.keyed, entry{at: l.no, seq: math.MinInt64}, entry{at: l.no + 1, seq: math.MinInt64}
 	} else if query.Key != "" || int(state) >= len(q.states) {
 		state = broker.StateNone // where no job is
 	}
@@ -89,7 +86,7 @@ func (q *queue) indexOf(query *broker.Query) (l list, from entry, end int64) {
 		from.at = broker.Micros(query.After)
 	}
 	if timed(state) && !query.Before.IsZero() {
-		end = broker.Micros(query.Before)
+		end = entry{at: broker.Micros(query.Before), seq: math.MinInt64}
 	}
 	return q.states[state], from, end
 }

@@ -3,6 +3,7 @@ package membroker
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -108,16 +109,13 @@ func (f *form) policy(p *broker.Policy) {
 }
 
 func (f *form) readPolicy(p *broker.Policy, set int64) {
-	known := make(map[string]*broker.Rule)
-	for _, r := range broker.Rules() {
-		known[r.Name] = r
-	}
+	rules := broker.Rules()
 	for ; set > 0 && f.err == nil; set-- {
 		name, v := "", int64(0)
 		f.text(&name)
 		f.int(&v)
-		if r := known[name]; r != nil {
-			r.Set(p, v)
+		if i := slices.IndexFunc(rules, func(r *broker.Rule) bool { return r.Name == name }); i >= 0 {
+			rules[i].Set(p, v)
 		} else if f.err == nil {
 			f.err = fmt.Errorf("%w: the rule %q of a policy", broker.ErrNewerForm, name)
 		}
@@ -140,9 +138,7 @@ func (q *queue) form(f *form) {
 	f.policy(&q.policy)
 	f.bucket(&q.starts)
 	f.bucket(&q.retries)
-	t := &q.totals
-	for _, n := range []*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
-		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+	for _, n := range q.totals.Numbers() {
 		f.int(n)
 	}
 }
@@ -159,10 +155,10 @@ func (l *lane) form(f *form) {
 	if f.text(&head); f.reads && head != "" {
 		l.head = &job{Job: broker.Job{ID: head}}
 	}
-	lapses := l.lapse != (lapse{})
+	lapses := l.lapse != 0
 	f.flag(&lapses)
-	if f.int(&l.lapse.at); lapses {
-		l.lapse.what, l.lapse.name = lapsedKey, l.name
+	if f.int(&l.lapse); lapses {
+		l.lapse = max(l.lapse, atOnce)
 	}
 }
 
@@ -171,19 +167,10 @@ func (w *worker) form(f *form) {
 	f.bytes(&info)
 	f.time(&w.Until)
 	f.flag(&w.ended)
-	f.int(&w.forget.at)
+	f.int(&w.forget)
 	f.int(&w.number)
-	verdicts := make([]byte, len(w.verdicts))
-	for i, v := range w.verdicts {
-		verdicts[i] = byte(v)
-	}
-	f.bytes(&verdicts)
-	if !f.reads || f.err != nil {
-		return
-	}
-	w.WorkerInfo, f.err = broker.ParseWorkerInfo(info, w.ID, w.Until, 0)
-	for _, v := range verdicts {
-		w.verdicts = append(w.verdicts, broker.State(v))
+	if f.bytes(&w.verdicts); f.reads && f.err == nil {
+		w.WorkerInfo, f.err = broker.ParseWorkerInfo(info, w.ID, w.Until, 0)
 	}
 }
 
@@ -217,7 +204,7 @@ func (j *job) form(f *form) {
 	f.flag(&j.CancelRequested)
 	f.int(&j.seq)
 	f.int(&j.born)
-	f.int(&j.lapse.at)
+	f.int(&j.lapse)
 }
 
 func (h *hold) form(f *form) {

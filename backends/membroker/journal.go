@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -65,26 +66,18 @@ func (q *queue) noteLane(l *lane) {
 
 // records names all records of a queue, in the order in which they are loaded.
 func (q *queue) records() (all []noted) {
-	add := func(kind journal.Kind, name string) { all = append(all, noted{kind, q.name, name}) }
-	add(journal.Queues, "")
-	for key := range q.names() {
-		add(journal.Keys, key)
+	add := func(kind journal.Kind, names iter.Seq[string]) {
+		for name := range names {
+			all = append(all, noted{kind, q.name, name})
+		}
 	}
-	for id := range q.workers {
-		add(journal.Workers, id)
-	}
-	for id := range q.jobs {
-		add(journal.Bodies, id)
-	}
-	for id := range q.jobs {
-		add(journal.Jobs, id)
-	}
-	for key := range q.unique {
-		add(journal.Unique, key)
-	}
-	for id := range q.remembered {
-		add(journal.Remembered, id)
-	}
+	add(journal.Queues, slices.Values([]string{""}))
+	add(journal.Keys, q.names())
+	add(journal.Workers, maps.Keys(q.workers))
+	add(journal.Bodies, maps.Keys(q.jobs))
+	add(journal.Jobs, maps.Keys(q.jobs))
+	add(journal.Unique, maps.Keys(q.unique))
+	add(journal.Remembered, maps.Keys(q.remembered))
 	return all
 }
 
@@ -169,7 +162,7 @@ func (s *Store) load(r journal.Record) error {
 	case journal.Marks:
 		m, name := new(mark), string(r.Key)
 		m.form(f)
-		m.lapse = s.lapses.at(m.Until, lapsedMark, name)
+		s.lapses.set(lapsedMark, name, 0, broker.Micros(m.Until))
 		s.marks[name] = m
 	default:
 		n, size := binary.Uvarint(r.Key)
@@ -205,15 +198,13 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 		q.form(f)
 	case journal.Keys:
 		l := &lane{name: name, until: never}
-		if l.form(f); l.lapse.name != "" {
-			q.lapses.ReplaceOrInsert(l.lapse)
-		}
+		l.form(f)
+		q.lapses.set(lapsedKey, name, 0, l.lapse)
 		q.lanes.ReplaceOrInsert(named{name, l})
 	case journal.Workers:
 		w := &worker{WorkerInfo: broker.WorkerInfo{ID: name}}
-		if w.form(f); w.ended {
-			w.forget = q.lapses.at(broker.FromMicros(w.forget.at), lapsedWorker, name)
-		}
+		w.form(f)
+		q.lapses.set(lapsedWorker, name, 0, w.forget)
 		q.workers[name] = w
 	case journal.Bodies:
 		j := &job{Job: broker.Job{Queue: q.name, ID: name}}
@@ -228,15 +219,14 @@ func (q *queue) load(kind journal.Kind, name string, f *form) {
 		j.form(f)
 	case journal.Unique:
 		var h hold
-		if h.form(f); h.mode == broker.UniqueWindow {
-			q.lapses.at(h.until, lapsedWindow, name)
-		}
+		h.form(f)
+		q.lapses.set(lapsedWindow, name, 0, h.lapse())
 		q.unique[name] = h
 	case journal.Remembered:
 		var p past
 		p.form(f)
 		q.remembered[name] = p
-		q.lapses.at(p.until, lapsedID, name)
+		q.lapses.set(lapsedID, name, 0, broker.Micros(p.until))
 	}
 }
 
@@ -254,14 +244,6 @@ func (q *queue) loaded() error {
 			return fmt.Errorf("%w: job %.64q of queue %.64q", err, j.ID, q.name)
 		}
 	}
-	for _, w := range q.workers {
-		if w.ended && w.Held > 0 {
-			q.orphans = append(q.orphans, w)
-		}
-	}
-	slices.SortFunc(q.orphans, func(a, b *worker) int {
-		return cmp.Or(cmp.Compare(a.forget.at, b.forget.at), cmp.Compare(a.ID, b.ID))
-	})
 	for l := range q.all() {
 		q.place(l)
 	}
@@ -295,7 +277,6 @@ func (q *queue) put(j *job) error {
 	if j.lane = q.lane(j.Key); !known || j.lane == nil {
 		return fmt.Errorf("%w: it has no state or no key", broker.ErrMalformed)
 	}
-	j.lane.jobs++
 	j.at = j.rank()
 	q.seq, q.front = max(q.seq, j.seq, j.born), min(q.front, j.seq)
 	q.states[j.State].ReplaceOrInsert(j.entry())
@@ -310,7 +291,7 @@ func (q *queue) put(j *job) error {
 		}
 		w.Held++
 	case broker.StateCompleted, broker.StateCancelled:
-		j.lapse = q.lapses.at(broker.FromMicros(j.lapse.at), lapsedRecord, j.ID)
+		q.lapses.set(lapsedRecord, j.ID, 0, j.lapse)
 	}
 	return nil
 }

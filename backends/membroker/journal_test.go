@@ -113,33 +113,32 @@ func (q *queue) counted() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "suppressed", q.suppressed, "bytes", q.bytes, "keyed", q.keyed.Len())
 	for _, l := range append(slices.Collect(q.all()), q.keyless) {
-		fmt.Fprintln(&b, "key", l.name, l.no, l.jobs, l.counts, l.rules, l.head != nil)
+		fmt.Fprintln(&b, "key", l.name, l.no, l.counts, l.rules, l.head != nil)
 		for i, s := range l.spots {
 			turn := "none"
-			switch r := &q.rings[i]; {
-			case r.Has(s.turn) && r.kept.Has(s.turn):
-				turn = "two"
-			case l.rules.Rate.Jobs > 0 && (r.Has(s.turn) || r.kept.Has(s.turn)):
+			switch {
+			case !q.turns[i].Has(s.turn):
+			case l.rules.Rate.Jobs > 0:
 				turn = "one" // time alone ends what a rate keeps back, and the next claim sees that
-			case r.Has(s.turn):
+			case s.turn.at < never:
 				turn = "ready"
-			case r.kept.Has(s.turn):
+			default:
 				turn = "kept"
 			}
 			fmt.Fprint(&b, s.jobs, " ", turn, " ")
 		}
 	}
-	for i := range q.rings {
-		fmt.Fprint(&b, "\nturns ", q.rings[i].Len()+q.rings[i].kept.Len())
+	for _, turns := range q.turns {
+		fmt.Fprint(&b, "\nturns ", turns.Len())
 	}
 	for i, l := range q.states {
 		fmt.Fprint(&b, "\n", broker.State(i))
 		for e := range l.from(start) {
-			fmt.Fprint(&b, " ", e.job.ID, " ", e.at, " ", e.seq)
+			fmt.Fprint(&b, " ", e.of.ID, " ", e.at, " ", e.seq)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(q.workers)) {
-		fmt.Fprint(&b, "\nworker ", id, " ", q.workers[id].Held, slices.Contains(q.orphans, q.workers[id]))
+		fmt.Fprint(&b, "\nworker ", id, " ", q.workers[id].Held)
 	}
 	return b.String()
 }

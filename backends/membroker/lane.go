@@ -5,8 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/google/btree"
-
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -18,62 +16,39 @@ type lane struct {
 	own   broker.Policy // the key's own
 	rules broker.Policy // the rules that apply: the key's own, or else the queue's
 
-	jobs   int64                          // how many jobs it has, in any state
-	counts [broker.StateWaiting + 1]int64 // how many, by state
-	spots  [broker.Priorities]spot        // by priority
-	head   *job                           // of an ordered queue: the other jobs of the key wait for this one (§36)
-	starts broker.Bucket                  // for its rate
-	until  int64                          // when its rate allows the next start, or never; its position in queue.late
-	lapse  lapse                          // when the lane is dropped
+	counts counts                  // of its jobs
+	spots  [broker.Priorities]spot // by priority
+	head   *job                    // of an ordered queue: the other jobs of the key wait for this one (§36)
+	starts broker.Bucket           // for its rate
+	until  int64                   // when its rate allows the next start, or never; its position in queue.late
+	lapse  int64                   // when the lane is dropped
 }
 
-// spot is the position of a lane for its pending jobs of one priority.
+// counts says how many jobs are in each state.
+type counts [broker.StateWaiting + 1]int64
+
+// spot is the turn of a lane for its pending jobs of one priority. The lane with the first turn starts
+// the next job. With each job that a lane starts, its turn moves back by a stride. The turn of a lane
+// that may start no job is at never, behind all others.
 type spot struct {
 	jobs int64
-	in   *turns // nil without jobs
-	turn turn
+	turn turn // in queue.turns; zero without jobs
 }
 
-// ring has the lanes with pending jobs of one priority, in the order of their turns. Lanes
-// that may start no job are in kept, so that a claim does not look at them.
-type ring struct {
-	turns
-	kept turns
-}
-
-// turn is a lane's position, by at, then by seq. In a ring, at grows by a stride with each
-// job that the lane starts, and the lowest goes first.
-type turn struct {
-	at, seq int64
-	lane    *lane
-}
-
-type turns struct{ *btree.BTreeG[turn] }
-
-func newTurns() turns {
-	return turns{btree.NewG(degree, func(a, b turn) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq })}
-}
-
-// stride is by how much a start moves a lane of weight 1 back in its ring; a lane of weight w
+// stride is by how much a start moves the turn of a lane of weight 1 back; a lane of weight w
 // moves by stride/w. It is large, so that the division loses little.
 const stride = 1 << 20
 
-// Values of lane.until that are not times.
+// Values of lane.until, lane.lapse and turn.at that are not times.
 const (
-	atOnce = 1             // before any time: the next claim looks at the lane
+	atOnce = 1             // before any time: the next claim, or Prune, looks at the lane
 	never  = math.MaxInt64 // no time ends the block
 )
 
-// lanes are ordered by key.
-type lanes struct{ *btree.BTreeG[named] }
-
+// named is an entry of queue.lanes.
 type named struct {
 	key  string
 	lane *lane
-}
-
-func newLanes() lanes {
-	return lanes{btree.NewG(degree, func(a, b named) bool { return a.key < b.key })}
 }
 
 // lane returns the lane of a key, or nil.
@@ -120,9 +95,8 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	return broker.BlockNone, never
 }
 
-// place moves a lane after a change: into its rings, out of them, or among the lanes that are
-// kept back. A lane that enters a ring has its first turn after at most one turn of each other
-// lane (§34).
+// place gives a lane its turns after a change. A lane that may start jobs again has its first turn after
+// at most one turn of each other lane (§34).
 func (q *queue) place(l *lane) {
 	block, until := q.judge(l)
 	if l.counts[broker.StatePending] == 0 {
@@ -131,33 +105,28 @@ func (q *queue) place(l *lane) {
 	if until != l.until {
 		q.late.Delete(turn{at: l.until, seq: l.no})
 		if l.until = until; until != never {
-			q.late.ReplaceOrInsert(turn{at: until, seq: l.no, lane: l})
+			q.late.ReplaceOrInsert(turn{at: until, seq: l.no, of: l})
 		}
 	}
 	for i := range l.spots {
-		s, r := &l.spots[i], &q.rings[i]
-		to := &r.kept
-		switch {
-		case s.jobs == 0:
-			to = nil
-		case block == broker.BlockNone && (l.head == nil || int(l.head.Priority) == i+1):
-			to = &r.turns
+		s, turns := &l.spots[i], q.turns[i]
+		may := block == broker.BlockNone && (l.head == nil || int(l.head.Priority) == i+1)
+		if s.turn.of != nil && (s.jobs == 0 || may != (s.turn.at < never)) { // it loses this turn
+			turns.Delete(s.turn)
+			s.turn = turn{}
 		}
-		if to == s.in {
-			continue
-		}
-		if s.in != nil {
-			s.in.Delete(s.turn)
-		}
-		if s.in = to; to == nil {
+		if s.turn.of != nil || s.jobs == 0 {
 			continue
 		}
 		q.seq++
-		s.turn = turn{seq: q.seq, lane: l}
-		if first, ok := r.Min(); ok && to == &r.turns {
-			s.turn.at = first.at + l.stride()
+		s.turn = turn{at: never, seq: q.seq, of: l}
+		if may {
+			s.turn.at = 0
+			if first, ok := turns.Min(); ok && first.at < never {
+				s.turn.at = first.at + l.stride()
+			}
 		}
-		to.ReplaceOrInsert(s.turn)
+		turns.ReplaceOrInsert(s.turn)
 	}
 }
 
@@ -166,36 +135,53 @@ func (l *lane) stride() int64 { return stride / l.rules.Weight }
 // rank returns what orders the pending jobs of a queue: by lane, then by priority.
 func (l *lane) rank(p broker.Priority) int64 { return l.no*(broker.Priorities+1) + int64(p) }
 
-// next returns the job to claim next, and counts the turn of its lane. Call it only if ready
-// reports true.
-func (q *queue) next() *job {
-	p := q.policy.Turn(q.turn)
-	q.turn++
-	if p == 0 || q.rings[p-1].Len() == 0 {
-		for p = 1; q.rings[p-1].Len() == 0; p++ {
+// nextLane returns the lane that starts the next job of a priority, or nil if none may.
+func (q *queue) nextLane(p broker.Priority) *lane {
+	if first, ok := q.turns[p-1].Min(); ok && first.at < never {
+		return first.of
+	}
+	return nil
+}
+
+// ready reports whether some lane may start a pending job.
+func (q *queue) ready() bool {
+	for p := range broker.Priority(broker.Priorities) {
+		if q.nextLane(p+1) != nil {
+			return true
 		}
 	}
-	r := &q.rings[p-1]
-	first, _ := r.Min()
-	l := first.lane
-	if s := &l.spots[p-1]; r.Len() > 1 {
-		r.Delete(s.turn)
-		q.seq++
-		s.turn.at, s.turn.seq = s.turn.at+l.stride(), q.seq
-		r.ReplaceOrInsert(s.turn)
+	return false
+}
+
+// next returns the job to claim next, and moves the turn of its lane. Call it only if ready
+// reports true.
+func (q *queue) next() *job {
+	p := q.policy.Turn(q.totals.Claimed)
+	if p == 0 || q.nextLane(p) == nil {
+		for p = 1; q.nextLane(p) == nil; p++ {
+		}
 	}
-	if l.head != nil {
-		return l.head
+	l, turns := q.nextLane(p), q.turns[p-1]
+	if s := &l.spots[p-1]; turns.Len() > 1 {
+		turns.Delete(s.turn)
+		if q.nextLane(p) != nil { // another lane waits for its turn
+			q.seq++
+			s.turn.at, s.turn.seq = s.turn.at+l.stride(), q.seq
+		}
+		turns.ReplaceOrInsert(s.turn)
 	}
 	return q.first(l, p)
 }
 
-// first returns the first pending job of a lane and a priority, or nil.
+// first returns the first pending job of a lane and a priority, or nil. That is the head, if it is pending.
 func (q *queue) first(l *lane, p broker.Priority) *job {
+	if h := l.head; h != nil && h.State == broker.StatePending && h.Priority == p {
+		return h
+	}
 	at := l.rank(p)
 	for e := range q.states[broker.StatePending].from(entry{at: at, seq: math.MinInt64}) {
 		if e.at == at {
-			return e.job
+			return e.of
 		}
 		break
 	}
@@ -205,18 +191,10 @@ func (q *queue) first(l *lane, p broker.Priority) *job {
 // oldest returns the next pending job of a priority or, if none may start, one that is kept
 // back. It returns nil if there is neither.
 func (q *queue) oldest(p broker.Priority) *job {
-	r := &q.rings[p-1]
-	t, ok := r.Min()
-	if !ok {
-		t, ok = r.kept.Min()
+	if t, ok := q.turns[p-1].Min(); ok {
+		return q.first(t.of, p)
 	}
-	switch {
-	case !ok:
-		return nil
-	case t.lane.head != nil && t.lane.head.State == broker.StatePending && t.lane.head.Priority == p:
-		return t.lane.head
-	}
-	return q.first(t.lane, p)
+	return nil
 }
 
 // started counts a claimed job for the rate of its key. In an ordered queue, it makes the job
@@ -303,23 +281,23 @@ func (q *queue) rule(l *lane) {
 // forget drops a lane without jobs and policy once its earlier starts no longer matter, that
 // is, when its rate has saved up a full burst.
 func (q *queue) forget(l *lane) {
-	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
+	if l == q.keyless || l.counts != (counts{}) || l.own != (broker.Policy{}) {
 		return
 	}
 	q.noteLane(l)
 	rate, at := l.rules.Rate, q.store.at // without a time, the next Prune looks again
 	matter := rate.Jobs > 0
 	if matter && !at.IsZero() {
-		free, _ := q.free(rate, &l.starts)
+		free, _ := q.free(rate, l.starts)
 		matter = free <= rate.Burst
 		at = later(at, rate.Per/time.Duration(rate.Jobs)*time.Duration(rate.Burst+2))
 	}
-	if !matter {
+	before := l.lapse
+	if l.lapse = max(broker.Micros(at), atOnce); !matter {
+		l.lapse = 0
 		q.lanes.Delete(named{key: l.name})
-		return
 	}
-	q.lapses.Delete(l.lapse)
-	l.lapse = q.lapses.at(at, lapsedKey, l.name)
+	q.lapses.set(lapsedKey, l.name, before, l.lapse)
 }
 
 // Keys describes keys as of now. §33.

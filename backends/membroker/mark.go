@@ -10,10 +10,7 @@ import (
 )
 
 // mark is a mark that has an owner; a free one is not stored (§24).
-type mark struct {
-	broker.Marked
-	lapse lapse
-}
+type mark struct{ broker.Marked }
 
 // Mark reads, takes, keeps, sets or drops a mark. §24.
 func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
@@ -66,12 +63,12 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 
 func (s *Store) extend(name string, m *mark, until time.Time) {
 	s.note(journal.Marks, "", name)
-	s.lapses.Delete(m.lapse)
-	m.Until, m.lapse = until, s.lapses.at(until, lapsedMark, name)
+	s.lapses.set(lapsedMark, name, broker.Micros(m.Until), broker.Micros(until))
+	m.Until = until
 }
 
 func (s *Store) free(name string) {
 	s.note(journal.Marks, "", name)
-	s.lapses.Delete(s.marks[name].lapse)
+	s.lapses.set(lapsedMark, name, broker.Micros(s.marks[name].Until), 0)
 	delete(s.marks, name)
 }

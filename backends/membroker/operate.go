@@ -58,11 +58,8 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 	case broker.OpReschedule:
 		q.reschedule(j, dueAt(op.Delay, op.RunAt, now), now)
 	case broker.OpEdit:
-		q.note(journal.Bodies, j.ID)
-		q.note(journal.Jobs, j.ID)
-		q.count(j, -1)
-		j.Payload = bytes.Clone(op.Payload)
-		if q.count(j, 1); j.State == broker.StateDead { // §28
+		q.change(j, func() { j.Payload = bytes.Clone(op.Payload) })
+		if j.State == broker.StateDead { // §28
 			j.Head = j.Moved()
 		}
 	case broker.OpHold:
@@ -76,10 +73,7 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 			q.toFront(j)
 		}
 	case broker.OpSuppress, broker.OpUnsuppress:
-		q.note(journal.Jobs, j.ID)
-		q.count(j, -1)
-		j.Suppressed = op.Kind == broker.OpSuppress
-		q.count(j, 1)
+		q.change(j, func() { j.Suppressed = op.Kind == broker.OpSuppress })
 	}
 	return j.State, holder, err
 }

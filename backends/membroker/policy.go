@@ -31,10 +31,10 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	}
 	req.Apply(&q.policy)
 	q.note(journal.Queues, "")
-	if q.opens = (time.Time{}); q.policy.Rate.Jobs == 0 {
+	if q.policy.Rate.Jobs == 0 {
 		q.starts = broker.Bucket{}
 	}
-	if q.retryOpens = (time.Time{}); q.policy.RetryRate.Jobs == 0 {
+	if q.policy.RetryRate.Jobs == 0 {
 		q.retries = broker.Bucket{}
 	}
 	for l := range q.all() {

@@ -10,8 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// lapse says that something can be removed at a time in microseconds. If that thing is then
-// kept for longer, it gets another lapse, and the first one does nothing.
+// lapse says that something is to be removed at a time in microseconds.
 type lapse struct {
 	at   int64
 	what lapsed
@@ -42,11 +41,14 @@ func newLapses() lapses {
 	})}
 }
 
-// at adds a lapse.
-func (l lapses) at(at time.Time, what lapsed, name string) lapse {
-	x := lapse{broker.Micros(at), what, name}
-	l.ReplaceOrInsert(x)
-	return x
+// set makes a thing lapse at another time than before; 0 stands for never.
+func (l lapses) set(what lapsed, name string, before, at int64) {
+	if before != 0 {
+		l.Delete(lapse{before, what, name})
+	}
+	if at != 0 {
+		l.ReplaceOrInsert(lapse{at, what, name})
+	}
 }
 
 // each removes what has lapsed, while the budget lasts. It returns the rest of the budget,
@@ -97,38 +99,27 @@ func (q *queue) prune(budget int, got *broker.Pruned, now time.Time) {
 	got.More = got.More || budget < 0
 }
 
-// removeLapsed removes the thing that a lapse is about, unless it was extended since.
+// removeLapsed removes the thing that a lapse is about.
 func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 	switch x.what {
 	case lapsedRecord:
-		if j := q.jobs[x.name]; j != nil && j.lapse == x {
-			q.pruneJob(j, got, now)
-		}
+		q.pruneJob(q.jobs[x.name], got, now)
 		return
 	case lapsedID:
-		if now.Before(q.remembered[x.name].until) {
-			return
-		}
 		q.note(journal.Remembered, x.name)
 		delete(q.remembered, x.name)
 	case lapsedWindow:
-		if h, ok := q.unique[x.name]; !ok || h.mode != broker.UniqueWindow || now.Before(h.until) {
-			return
-		}
-		q.note(journal.Unique, x.name)
-		delete(q.unique, x.name)
+		q.setHold(x.name, hold{})
 	case lapsedWorker:
 		w := q.workers[x.name]
 		q.note(journal.Workers, x.name)
 		if w.Held > 0 { // its jobs wait for a reclaim: look again
-			w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
+			q.forgetWorker(w, now)
 			return
 		}
 		delete(q.workers, x.name)
 	case lapsedKey:
-		if l := q.lane(x.name); l != nil && l.lapse == x {
-			q.forget(l)
-		}
+		q.forget(q.lane(x.name))
 		return
 	}
 	got.Other++
@@ -154,9 +145,9 @@ func (q *queue) surplus(now time.Time) *job {
 	}
 	keep := q.policy.RetainDead
 	if first, ok := q.states[broker.StateDead].Min(); ok {
-		tooOld := keep.Age > 0 && reached(now, later(first.job.FinishedAt, keep.Age))
+		tooOld := keep.Age > 0 && reached(now, later(first.of.FinishedAt, keep.Age))
 		if tooOld || keep.Count > 0 && int64(q.len(broker.StateDead)) > keep.Count {
-			return first.job
+			return first.of
 		}
 	}
 	return nil

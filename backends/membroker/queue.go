@@ -3,9 +3,7 @@ package membroker
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -23,7 +21,7 @@ type job struct {
 	lane    *lane // of its Key
 	born    int64 // its position among the jobs of its Key
 	at, seq int64 // its position in the list of its state
-	lapse   lapse // of a completed or cancelled job: when the record is removed
+	lapse   int64 // of a completed or cancelled job: when the record is removed
 }
 
 // queue is a queue with its jobs. A job that leaves a state leaves its lists in the same
@@ -34,28 +32,25 @@ type queue struct {
 	policy broker.Policy
 
 	jobs   map[string]*job
-	states [broker.StateWaiting + 1]list // in the order of job.rank, then of seq
-	keyed  list                          // the jobs with a Key, by key, then in the order of their enqueue
-	seq    int64                         // the highest position given so far; a job at the end gets the next higher one
-	front  int64                         // the lowest position given so far, negative; a job at the front gets the next lower one
-	most   int                           // the highest number of jobs since the map was made
+	states [broker.StateWaiting + 1]list[*job] // in the order of job.rank, then of seq
+	keyed  list[*job]                          // the jobs with a Key, by key, then in the order of their enqueue
+	seq    int64                               // the highest position given so far; a job at the end gets the next higher one
+	front  int64                               // the lowest position given so far, negative; a job at the front gets the next lower one
+	most   int                                 // the highest number of jobs since the map was made
 
-	lanes   lanes // by key
-	keyless *lane // of the jobs without a key
-	rings   [broker.Priorities]ring
-	late    turns     // lanes whose rate allows no start before a time
-	looked  time.Time // when a claim last looked at late
+	lanes   *btree.BTreeG[named]           // by key
+	keyless *lane                          // of the jobs without a key
+	turns   [broker.Priorities]list[*lane] // of the lanes with pending jobs of a priority; see lane.go
+	late    list[*lane]                    // lanes whose rate allows no start before a time
+	looked  time.Time                      // when a claim last looked at late
 
-	starts, retries   broker.Bucket // for the policy's rates
-	opens, retryOpens time.Time     // when the rates allow the next start, as of the last claim; zero: at once
+	starts, retries broker.Bucket // for the policy's rates
 
-	turn       int64 // how many jobs claims leased
 	suppressed int64 // how many dead jobs are suppressed
 	bytes      int64 // payload and headers of the jobs that count for MaxBytes (see weighs)
 	totals     broker.Totals
 
 	workers map[string]*worker // live and ended workers
-	orphans []*worker          // ended workers that still hold jobs, for Reclaim
 
 	unique     map[string]hold // by unique key
 	remembered map[string]past // IDs that callers gave, whose jobs are gone
@@ -66,14 +61,15 @@ type queue struct {
 }
 
 func newQueue(s *Store, name string) *queue {
-	q := &queue{store: s, name: name, jobs: make(map[string]*job), keyed: newList(), workers: make(map[string]*worker),
-		unique: make(map[string]hold), remembered: make(map[string]past), lapses: newLapses(), lanes: newLanes(), late: newTurns(),
+	q := &queue{store: s, name: name, jobs: make(map[string]*job), keyed: newList[*job](), workers: make(map[string]*worker),
+		unique: make(map[string]hold), remembered: make(map[string]past), lapses: newLapses(), late: newList[*lane](),
+		lanes:   btree.NewG(degree, func(a, b named) bool { return a.key < b.key }),
 		keyless: &lane{rules: broker.Policy{Weight: 1}, until: never}}
 	for s := range q.states {
-		q.states[s] = newList()
+		q.states[s] = newList[*job]()
 	}
-	for p := range q.rings {
-		q.rings[p] = ring{newTurns(), newTurns()}
+	for p := range q.turns {
+		q.turns[p] = newList[*lane]()
 	}
 	return q
 }
@@ -94,8 +90,8 @@ func (j *job) rank() int64 {
 	return 0
 }
 
-func (j *job) entry() entry    { return entry{at: j.at, seq: j.seq, job: j} }
-func (j *job) keyEntry() entry { return entry{at: j.lane.no, seq: j.born, job: j} }
+func (j *job) entry() entry    { return entry{at: j.at, seq: j.seq, of: j} }
+func (j *job) keyEntry() entry { return entry{at: j.lane.no, seq: j.born, of: j} }
 
 // add stores a new job.
 func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
@@ -103,7 +99,6 @@ func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due t
 	q.note(journal.Bodies, j.ID)
 	q.most = max(q.most, len(q.jobs))
 	j.lane = q.laneOf(j.Key)
-	j.lane.jobs++
 	if q.move(j, event, to, due); event == broker.OnEnqueue {
 		q.tally().Enqueued++
 	}
@@ -127,6 +122,15 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due 
 		q.started(j)
 	}
 	q.settled(j)
+}
+
+// change makes a change to a stored job that is no transition.
+func (q *queue) change(j *job, do func()) {
+	q.note(journal.Bodies, j.ID)
+	q.note(journal.Jobs, j.ID)
+	q.count(j, -1)
+	do()
+	q.count(j, 1)
 }
 
 // settled updates the lane and the queue after a job changed its state. A head that no longer
@@ -153,12 +157,13 @@ func (q *queue) leave(j *job) {
 	q.count(j, -1)
 	q.states[j.State].Delete(j.entry())
 	switch j.State {
-	case broker.StateActive:
-		q.release(j)
+	case broker.StateActive: // the lease ends
+		q.workers[j.Worker].Held--
+		j.Worker = ""
 	case broker.StateWaiting:
 		j.Holder, j.HeldFrom = "", broker.StateNone
 	case broker.StateCompleted, broker.StateCancelled:
-		q.lapses.Delete(j.lapse)
+		q.lapses.set(lapsedRecord, j.ID, j.lapse, 0)
 	}
 }
 
@@ -197,7 +202,8 @@ func (q *queue) retention(j *job) time.Duration {
 }
 
 func (q *queue) lapseAt(j *job, at time.Time) {
-	j.lapse = q.lapses.at(at, lapsedRecord, j.ID)
+	j.lapse = broker.Micros(at)
+	q.lapses.set(lapsedRecord, j.ID, 0, j.lapse)
 }
 
 // drop removes a job, and remembers its ID if a caller gave it. moved is the epoch at which
@@ -210,13 +216,12 @@ func (q *queue) drop(j *job, now time.Time, moved int64) {
 	j.State = broker.StateNone
 	q.settled(j)
 	q.keyed.Delete(j.keyEntry())
-	j.lane.jobs--
 	q.forget(j.lane)
 	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst of jobs: a map does not shrink by itself
 		q.jobs, q.most = make(map[string]*job), 0
 	}
 	if j.GivenID {
-		q.remember(j.ID, now, moved)
+		q.remember(j.ID, now, past{moved: moved})
 	}
 }
 
@@ -257,48 +262,6 @@ func (j *job) size() int {
 		size += len(k) + len(v)
 	}
 	return size
-}
-
-// list is an ordered set of jobs. Any job can be removed, and cursors of pages stay valid while
-// jobs are added and removed. It is a B-tree, since the standard library has no ordered set.
-type list struct{ *btree.BTreeG[entry] }
-
-// entry is a job's position in a list: by at, then by seq.
-type entry struct {
-	at, seq int64
-	job     *job
-}
-
-// degree is the minimum number of children of a node of a tree. 8 to 32 are equally fast, and
-// a small degree saves memory in short lists.
-const degree = 16
-
-func before(a, b entry) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
-
-func newList() list { return list{btree.NewG(degree, before)} }
-
-// start is before all entries.
-var start = entry{at: math.MinInt64, seq: math.MinInt64}
-
-// from iterates over the entries from e on, the first one first.
-func (l list) from(e entry) iter.Seq[entry] {
-	return func(yield func(entry) bool) { l.AscendGreaterOrEqual(e, yield) }
-}
-
-// down iterates over the entries from e backwards, the last one first.
-func (l list) down(e entry) iter.Seq[entry] {
-	return func(yield func(entry) bool) { l.DescendLessOrEqual(e, yield) }
-}
-
-// cursor returns a position as text, for a page that begins there. A job that stays in a list
-// moves only towards the end (queue.move), so pages miss no job (§21).
-func (e entry) cursor() string { return fmt.Sprintf("%d.%d", e.at, e.seq) }
-
-func parseCursor(cursor string) (e entry, err error) {
-	if _, _ = fmt.Sscanf(cursor, "%d.%d", &e.at, &e.seq); e.cursor() != cursor {
-		return e, broker.Invalid("cursor", "%.64q belongs to no page of this query; start with an empty one", cursor)
-	}
-	return e, nil
 }
 
 // Times are stored in whole microseconds, rounded up, so that nothing happens early (§15).

@@ -45,10 +45,10 @@ func (s *Store) settle(req *broker.SettleRequest, now time.Time) []broker.Verdic
 // part is the state of a settle in one queue. There the number of the request is compared with
 // the last number of the worker.
 type part struct {
-	queue    *queue         // nil if it does not exist
-	worker   *worker        // nil if the queue does not know it
-	old      bool           // the number is not higher than the last: nothing is settled
-	known    []broker.State // if the number is the last one: the verdicts that the first request got
+	queue    *queue  // nil if it does not exist
+	worker   *worker // nil if the queue does not know it
+	old      bool    // the number is not higher than the last: nothing is settled
+	known    []byte  // if the number is the last one: the verdicts that the first request got
 	released []*job
 }
 
@@ -76,7 +76,7 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 		return broker.StateNone
 	case p.old:
 		if len(p.known) > 0 {
-			to, p.known = p.known[0], p.known[1:]
+			to, p.known = broker.State(p.known[0]), p.known[1:]
 		}
 		return to
 	}
@@ -95,7 +95,7 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 		}
 	}
 	if !p.worker.ended {
-		p.worker.verdicts = append(p.worker.verdicts, to)
+		p.worker.verdicts = append(p.worker.verdicts, byte(to))
 	}
 	return to
 }

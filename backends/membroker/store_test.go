@@ -211,7 +211,7 @@ func TestStore_ALateSettleOfALongEndedWorkerStillApplies(t *testing.T) {
 
 // leftovers names what a queue's record still holds.
 func (q *queue) leftovers() (all []string) {
-	for name, n := range map[string]int{"jobs": len(q.jobs), "keys": q.keyed.Len(), "workers": len(q.workers), "orphans": len(q.orphans),
+	for name, n := range map[string]int{"jobs": len(q.jobs), "keys": q.keyed.Len(), "workers": len(q.workers),
 		"unique": len(q.unique), "remembered": len(q.remembered), "lapses": q.lapses.Len(), "waiters": len(q.waiters)} {
 		if n > 0 {
 			all = append(all, name)

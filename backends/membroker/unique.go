@@ -1,8 +1,6 @@
 package membroker
 
 import (
-	"bytes"
-	"maps"
 	"math"
 	"time"
 
@@ -26,15 +24,28 @@ func (q *queue) holderOf(key string, now time.Time) (id string, held bool) {
 
 // takeKey gives a job its unique key, which no other job holds.
 func (q *queue) takeKey(j *job, now time.Time) {
-	u := j.Unique
-	q.note(journal.Unique, u.Key)
-	h := hold{id: j.ID, mode: u.Mode}
-	if u.TTL > 0 {
-		h.until = later(now, u.TTL)
+	h := hold{id: j.ID, mode: j.Unique.Mode}
+	if j.Unique.TTL > 0 {
+		h.until = later(now, j.Unique.TTL)
 	}
-	if q.unique[u.Key] = h; u.Mode == broker.UniqueWindow { // a window may outlive the job
-		q.lapses.at(h.until, lapsedWindow, u.Key)
+	q.setHold(j.Unique.Key, h)
+}
+
+// setHold sets the holder of a unique key. The zero hold frees the key.
+func (q *queue) setHold(key string, h hold) {
+	q.note(journal.Unique, key)
+	q.lapses.set(lapsedWindow, key, q.unique[key].lapse(), h.lapse())
+	if q.unique[key] = h; h == (hold{}) {
+		delete(q.unique, key)
 	}
+}
+
+// lapse returns when a window ends, which may outlive its job; other holders free their key.
+func (h hold) lapse() int64 {
+	if h.mode == broker.UniqueWindow {
+		return broker.Micros(h.until)
+	}
+	return 0
 }
 
 // freeKey frees the unique key of a job that ends or, if the mode says so, starts. A window
@@ -58,19 +69,15 @@ type past struct {
 const stays int64 = math.MaxInt64
 
 // remember makes the queue refuse an ID for its duplicate span from now on (§1).
-func (q *queue) remember(id string, now time.Time, moved int64) {
-	q.rememberInto(id, now, past{moved: moved})
-}
-
-func (q *queue) rememberInto(id string, now time.Time, p past) {
+func (q *queue) remember(id string, now time.Time, p past) {
 	span := q.policy.DuplicateSpan
 	if span == 0 {
 		span = broker.DefaultDuplicateSpan
 	}
 	p.until = later(now, span)
-	q.remembered[id] = p
 	q.note(journal.Remembered, id)
-	q.lapses.at(p.until, lapsedID, id)
+	q.lapses.set(lapsedID, id, broker.Micros(q.remembered[id].until), broker.Micros(p.until))
+	q.remembered[id] = p
 }
 
 // exists reports whether an ID is refused. A job that was moved to another store may come back
@@ -103,15 +110,11 @@ func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt,
 	if r.Holder = to.ID; to.Type != j.Type {
 		return true, broker.Duplicate(j.ID, to.ID)
 	}
-	q.note(journal.Bodies, to.ID)
-	q.note(journal.Jobs, to.ID)
-	q.count(to, -1)
-	to.CopyContent(&j.Body)
-	to.Payload, to.Headers = bytes.Clone(to.Payload), maps.Clone(to.Headers)
-	if q.count(to, 1); j.Unique.Conflict == broker.ConflictDebounce {
+	q.change(to, func() { to.CopyContent(&j.Body) })
+	if j.Unique.Conflict == broker.ConflictDebounce {
 		q.postpone(to, earlier(dueAt(n.Delay, n.RunAt, now), later(to.CreatedAt, j.Unique.Latest)), now)
 	}
-	q.rememberInto(j.ID, now, past{moved: stays, into: to.ID})
+	q.remember(j.ID, now, past{moved: stays, into: to.ID})
 	r.ID, r.State, r.RunAt, r.Replaced = to.ID, to.State, to.RunAt, true
 	return true, nil
 }
@@ -146,8 +149,7 @@ func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	j.Holder, j.HeldFrom = broker.Behind(holder), from
 	h := q.unique[j.Unique.Key]
 	h.until, h.next = time.Time{}, j.ID
-	q.note(journal.Unique, j.Unique.Key)
-	q.unique[j.Unique.Key] = h
+	q.setHold(j.Unique.Key, h)
 }
 
 // behind returns the job that waits behind the holder of a key, or nil.
@@ -162,10 +164,9 @@ func (q *queue) behind(h hold) *job {
 // which becomes pending or scheduled (§41).
 func (q *queue) dropKey(key string) {
 	h := q.unique[key]
-	q.note(journal.Unique, key)
-	delete(q.unique, key)
+	q.setHold(key, hold{})
 	if j := q.behind(h); j != nil {
-		q.unique[key] = hold{id: j.ID, mode: h.mode}
+		q.setHold(key, hold{id: j.ID, mode: h.mode})
 		j.Head = j.Moved()
 		q.move(j, broker.OnArrival, j.HeldFrom, j.RunAt)
 	}

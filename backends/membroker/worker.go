@@ -15,10 +15,10 @@ import (
 type worker struct {
 	broker.WorkerInfo
 	ended  bool  // its ID is ended
-	forget lapse // when an ended ID is forgotten
+	forget int64 // when an ended ID is forgotten
 
-	number   int64          // of its last settle here (§10)
-	verdicts []broker.State // the new states of that settle's items; StateNone if the lease was lost
+	number   int64  // of its last settle here (§10)
+	verdicts []byte // the new states of that settle's items; StateNone if the lease was lost
 }
 
 // worker returns the worker with an ID, alive or ended, or nil.
@@ -37,22 +37,11 @@ func (q *queue) give(j *job, w *worker) {
 	w.Held++
 }
 
-// release ends the lease of a job.
-func (q *queue) release(j *job) {
-	w := q.workers[j.Worker]
-	if w.Held--; w.ended && w.Held == 0 {
-		q.orphans = slices.DeleteFunc(q.orphans, func(o *worker) bool { return o == w })
-	}
-	j.Worker = ""
-}
-
-// heldBy returns the jobs of a worker in the order of their leases. It looks at all active
-// jobs, which are only those that the servers of this process run.
-func (q *queue) heldBy(w *worker) (jobs []*job) {
+// leased returns the active jobs in the order of their leases. These are only the jobs that the
+// servers of this process run.
+func (q *queue) leased() (jobs []*job) {
 	for e := range q.states[broker.StateActive].from(start) {
-		if e.job.Worker == w.ID {
-			jobs = append(jobs, e.job)
-		}
+		jobs = append(jobs, e.of)
 	}
 	return jobs
 }
@@ -62,15 +51,19 @@ func (q *queue) heldBy(w *worker) (jobs []*job) {
 func (q *queue) endWorker(w *worker, now time.Time) {
 	q.note(journal.Workers, w.ID)
 	*w = worker{WorkerInfo: broker.WorkerInfo{ID: w.ID, Held: w.Held}, ended: true}
-	w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
-	if q.workers[w.ID] = w; w.Held > 0 {
-		q.orphans = append(q.orphans, w)
-	}
+	q.forgetWorker(w, now)
+	q.workers[w.ID] = w
 	for _, waiting := range slices.Clone(q.waiters) {
 		if waiting.worker == w.ID {
 			waiting.wake()
 		}
 	}
+}
+
+// forgetWorker sets when an ended ID is forgotten.
+func (q *queue) forgetWorker(w *worker, now time.Time) {
+	w.forget = broker.Micros(later(now, broker.EndedWorkerSpan))
+	q.lapses.set(lapsedWorker, w.ID, 0, w.forget)
 }
 
 // Renew registers a worker or extends its leases in all the named queues. If one of them has
@@ -117,13 +110,12 @@ func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now time.Ti
 	for _, other := range q.workers {
 		if !other.ended {
 			got.NextLapse = earlier(got.NextLapse, other.Until)
+		} else if other.Held > 0 {
+			got.NextLapse = earlier(got.NextLapse, now)
 		}
 	}
-	if len(q.orphans) > 0 {
-		got.NextLapse = earlier(got.NextLapse, now)
-	}
-	for _, j := range q.heldBy(w) {
-		if j.CancelRequested {
+	for _, j := range q.leased() {
+		if j.Worker == w.ID && j.CancelRequested {
 			got.Cancel = append(got.Cancel, j.Ref())
 		}
 	}
@@ -156,31 +148,25 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 				q.endWorker(other, now)
 			}
 		}
-		got.Jobs = q.reclaim(w, req.Max, &room, got.Jobs)
-		got.More = got.More || len(q.orphans) > 0
+		for _, j := range q.leased() {
+			if !q.workers[j.Worker].ended {
+				continue
+			}
+			if len(got.Jobs) >= req.Max || room <= 0 { // §13
+				got.More = true
+				break
+			}
+			q.move(j, broker.OnReclaim, broker.StateActive, time.Time{})
+			j.Head = j.Moved() // the new epoch makes the old lease invalid (§3)
+			q.give(j, w)
+			room -= j.size()
+			got.Jobs = append(got.Jobs, j.Job)
+		}
 		got.NextDue = earlier(got.NextDue, q.nextDue())
 	}
 	b.end()
 	detach(got.Jobs)
 	return got, errors.Join(errs...)
-}
-
-// reclaim leases jobs of ended workers to w until jobs has limit of them, or room, a number
-// of bytes, is used up (§13). The new epoch makes the old lease invalid (§3).
-func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
-	for _, orphan := range slices.Clone(q.orphans) {
-		for _, j := range q.heldBy(orphan) {
-			if len(jobs) >= limit || *room <= 0 {
-				return jobs
-			}
-			q.move(j, broker.OnReclaim, broker.StateActive, time.Time{}) // removes the old worker from orphans with its last job
-			j.Head = j.Moved()
-			q.give(j, w)
-			*room -= j.size()
-			jobs = append(jobs, j.Job)
-		}
-	}
-	return jobs
 }
 
 // Retire releases a worker's jobs to the front of their queues, in the order in which they
@@ -207,8 +193,9 @@ func (q *queue) retire(id string, now time.Time) (refs []broker.Ref) {
 	if w == nil {
 		w = &worker{WorkerInfo: broker.WorkerInfo{ID: id}}
 	}
-	for _, j := range q.heldBy(w) {
-		if q.end(j, broker.OnRetire, &broker.Settlement{Outcome: broker.Release()}, &j.Head, 0, now) == broker.StatePending {
+	release := &broker.Settlement{Outcome: broker.Release()}
+	for _, j := range q.leased() {
+		if j.Worker == id && q.end(j, broker.OnRetire, release, &j.Head, 0, now) == broker.StatePending {
 			released = append(released, j)
 			refs = append(refs, j.Ref())
 		}

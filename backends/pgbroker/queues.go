@@ -125,8 +125,7 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 
 // totalsOf reads totals in the order of the columns of count_total.
 func totalsOf(column []*int64) (t broker.Totals) {
-	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
-		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+	for i, to := range t.Numbers() {
 		if i < len(column) && column[i] != nil {
 			*to = *column[i]
 		}

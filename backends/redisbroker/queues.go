@@ -78,8 +78,7 @@ var totalNames = []any{"enqueued", "claimed", "done", "failed", "retried", "died
 	"runs", "ran"}
 
 func totalsOf(fields []any) (t broker.Totals) {
-	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
-		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+	for i, to := range t.Numbers() {
 		*to = numeral(fields[i]) // sent as text, since Lua would round large numbers
 	}
 	return t

@@ -328,5 +328,8 @@ func TestSchedule_RefusedTicks(t *testing.T) {
 		if c := w.info("u").Counts; c != (Counts{Enqueued: 1, Duplicate: 2}) {
 			t.Errorf("with a unique key that is held: %+v", c)
 		}
+		if missed := w.served.Missed(); missed["duplicate"] != 2 || missed["refused"] != 0 {
+			t.Errorf("the process reports as missed %v, want two duplicates", missed)
+		}
 	})
 }

@@ -74,6 +74,15 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 	if err != nil {
 		return 0, err
 	}
+	counted := st.Counts
+	keep := func() error {
+		err := x.keep(ctx, id, fence, &st)
+		if err == nil {
+			x.missed.add(counted, st.Counts)
+			counted = st.Counts
+		}
+		return err
+	}
 	next := time.Time{}
 	for done := false; !done; {
 		changed := false
@@ -84,13 +93,13 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 			done = len(st.Pending) == 0
 		}
 		if changed {
-			if err := x.keep(ctx, id, fence, &st); err != nil {
+			if err := keep(); err != nil {
 				return 0, err
 			}
 		}
 		if !done {
 			failed := x.carryOut(ctx, id, r, &st)
-			if err := x.keep(ctx, id, fence, &st); err != nil {
+			if err := keep(); err != nil {
 				return 0, err
 			}
 			if failed != nil {

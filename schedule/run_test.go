@@ -105,6 +105,9 @@ func TestSchedule_Misfires(t *testing.T) {
 				if got := w.info("s").Counts; got != (Counts{Enqueued: int64(len(c.ran)), TooLate: c.late, TooMany: c.many}) {
 					t.Errorf("the counts are %+v, want %d too late and %d too many", got, c.late, c.many)
 				}
+				if got := w.served.Missed(); got["too_late"] != c.late || got["too_many"] != c.many || got["overlapped"] != 0 {
+					t.Errorf("the process reports as missed %v, want %d too late and %d too many", got, c.late, c.many)
+				}
 				pass(hour)
 				if got := w.ticks(); len(got) != len(c.ran)+1 {
 					t.Errorf("after the next hour %v ran", got)

@@ -29,6 +29,7 @@ type Schedules struct {
 	broker  broker.Broker
 	owner   string
 	missing atomic.Int64 // see Missing
+	missed  tally        // see Missed
 }
 
 // New returns the schedules in the store of b. The owner names the program that

@@ -199,6 +199,10 @@ func (c *claiming) flowed() {
 		if !s.keyless && !s.keyed {
 			s.roomAt = nil
 		}
+		// The rate, or another limit, allowed as many as it took. If the rate allows more, it does so since flow_room.sql
+		// looked, and nothing else would say that it is time to ask again.
+		allows := full && s.taken > 0 && s.counted != nil && s.roomAt == nil && (s.keyless || s.keyed) && c.now.micros == nil
+		c.more = c.more || allows && state.err == nil
 		for _, at := range []*int64{s.roomAt, s.retryAt, s.keyAt} {
 			if at != nil && *at > c.at {
 				state.nextDue = earlier(state.nextDue, broker.FromMicros(*at))

@@ -3,11 +3,13 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -42,16 +44,7 @@ func TestTracing_TextsOfOthersAreBoundedAndUTF8(t *testing.T) {
 	_ = r.run(t.Context(), &broker.Job{Queue: "q\xff", ID: "a\xff", Worker: "w", Body: broker.Body{Type: "t\xff", CorrelationID: "c\xff",
 		MaxRetries: 3}}, func(context.Context) error { return failure })
 	span := r.only(t)
-	texts := []string{span.Name(), span.Status().Description}
-	list := span.Attributes()
-	for _, e := range span.Events() {
-		list = append(list, e.Attributes...)
-	}
-	for _, a := range list {
-		if a.Value.Type() == attribute.STRING {
-			texts = append(texts, a.Value.AsString())
-		}
-	}
+	texts := textsOf(span)
 	if len(texts) < 10 || !strings.HasPrefix(span.Status().Description, "no user \ufffdéé") {
 		t.Errorf("the span has the texts %.1000q", texts)
 	}
@@ -60,4 +53,39 @@ func TestTracing_TextsOfOthersAreBoundedAndUTF8(t *testing.T) {
 			t.Errorf("a text of %d bytes is in the span: %.60q", len(text), text)
 		}
 	}
+}
+
+func TestTracing_AnIDThatIsNotUTF8SpoilsNoLink(t *testing.T) {
+	t.Parallel()
+	r := record(TracingConfig{})
+	client, _ := enqueueThrough(t, r.Tracing)
+	receipts, err := client.EnqueueMany(t.Context(), []*jobs.Task{jobs.NewTask("t", nil, jobs.WithID("a\xff")), jobs.NewTask("t", nil)})
+	if err == nil || !errors.Is(receipts[0].Err, jobs.ErrInvalid) || receipts[1].Err != nil {
+		t.Fatalf("a job whose ID is not UTF-8, and a valid one: %v", receipts)
+	}
+	for _, span := range r.spans.Ended() {
+		for _, text := range textsOf(span) {
+			if !utf8.ValidString(text) {
+				t.Errorf("the span %q has the text %q", span.Name(), text)
+			}
+		}
+	}
+}
+
+// textsOf returns the texts in a span, in its events and in its links.
+func textsOf(span trace.ReadOnlySpan) []string {
+	texts := []string{span.Name(), span.Status().Description}
+	list := slices.Clone(span.Attributes())
+	for _, e := range span.Events() {
+		list = append(list, e.Attributes...)
+	}
+	for _, l := range span.Links() {
+		list = append(list, l.Attributes...)
+	}
+	for _, a := range list {
+		if a.Value.Type() == attribute.STRING {
+			texts = append(texts, a.Value.AsString())
+		}
+	}
+	return texts
 }

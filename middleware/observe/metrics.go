@@ -33,8 +33,12 @@ type MetricsConfig struct {
 	Queues []string
 
 	// Schedules, if set, is the schedule.Schedules whose extension the servers of
-	// this process have. It reports how many schedules are missing.
-	Schedules interface{ Missing() int }
+	// this process have. It reports how many schedules are missing, and how many
+	// ticks were missed.
+	Schedules interface {
+		Missing() int
+		Missed() map[string]int64 // by reason
+	}
 
 	// Keys is how many values the label key may have, which is the tenant or
 	// partition key of a job; the keys of further tenants are called "other".

@@ -87,6 +87,9 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 	o.ObserveInt64(i.slots, int64(slots))
 	if m.cfg.Schedules != nil {
 		o.ObserveInt64(i.missing, int64(m.cfg.Schedules.Missing()))
+		for reason, n := range m.cfg.Schedules.Missed() {
+			o.ObserveInt64(i.missed, n, metric.WithAttributes(attribute.String(labelReason, reason)))
+		}
 	}
 	if any {
 		o.ObserveFloat64(i.leaseMargin, margin.Seconds())

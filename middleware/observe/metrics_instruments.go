@@ -16,7 +16,7 @@ type instruments struct {
 	wait, lateness, retryWait, run, enqueue, claim, settle, command metric.Float64Histogram
 	attempts                                                        metric.Int64Histogram
 
-	relayed, relayRefused               metric.Int64ObservableCounter
+	relayed, relayRefused, missed       metric.Int64ObservableCounter
 	inFlight, slots, stuckNow, relaying metric.Int64ObservableUpDownCounter
 	depth, paused                       metric.Int64ObservableGauge
 	limit                               metric.Float64ObservableGauge
@@ -63,7 +63,7 @@ func (i *instruments) init(meter metric.Meter) error {
 	i.leaseMargin, i.clockOffset = d.gaugeFloat("jobs.lease.margin"), d.gaugeFloat("jobs.store.clock.offset")
 	i.oldestAge = d.gaugeFloat("jobs.queue.oldest.age")
 	i.extensionDepth, i.overdue = d.gauge("jobs.extension.depth"), d.gaugeFloat("jobs.extension.overdue")
-	i.missing = d.gauge("jobs.schedules.missing")
+	i.missing, i.missed = d.gauge("jobs.schedules.missing"), d.observedCounter("jobs.schedules.missed")
 	i.relayed, i.relayRefused = d.observedCounter("jobs.relayed"), d.observedCounter("jobs.relay.refused")
 	i.relaying, i.relayLag = d.upDown("jobs.relay.active"), d.gaugeFloat("jobs.relay.lag")
 
@@ -83,7 +83,7 @@ func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
 		all = append(all, i.depth, i.oldestAge, i.paused, i.limit, i.extensionDepth, i.overdue)
 	}
 	if cfg.Schedules != nil {
-		all = append(all, i.missing)
+		all = append(all, i.missing, i.missed)
 	}
 	return all
 }

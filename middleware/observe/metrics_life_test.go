@@ -85,10 +85,17 @@ func newMeasured(t *testing.T, cfg MetricsConfig, options ...sdk.Option) *measur
 	return m
 }
 
-// missing is a number of missing schedules.
+// missing is a number of missing schedules, and of ticks that were too late.
 type missing int
 
 func (n missing) Missing() int { return int(n) }
+
+func (n missing) Missed() map[string]int64 {
+	if n == 0 {
+		return nil
+	}
+	return map[string]int64{"too_late": int64(n)}
+}
 
 // enqueueReserved stores a job of the framework, due after a delay.
 func (m *measured) enqueueReserved(t *testing.T, queue string, delay time.Duration) {

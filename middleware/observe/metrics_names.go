@@ -145,6 +145,10 @@ var metricTable = []Metric{
 	{"jobs_schedules_missing", "jobs.schedules.missing", "{schedule}", Gauge, nil, false,
 		"Schedules that this process defines (schedule.ExtensionConfig.Definitions) and the store does not have. Needs " +
 			"MetricsConfig.Schedules."},
+	{"jobs_schedules_missed_total", "jobs.schedules.missed", "{tick}", Counter, []string{labelReason}, false,
+		"Ticks that did not become jobs when servers of this process ran their schedules, those of a pause excepted. reason is " +
+			"too_late, too_many, overlapped, duplicate or refused: see schedule.Counts, which has them by schedule. Needs " +
+			"MetricsConfig.Schedules."},
 	// Limits of Config.TypeConcurrency.
 	{"jobs_type_limit", "jobs.type.limit", "{job}", Gauge, []string{labelPattern}, false,
 		"Jobs of the types of a pattern that the servers of this process run at once at most: the sum of Config.TypeConcurrency. The " +

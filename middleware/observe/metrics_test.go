@@ -20,7 +20,7 @@ func TestMetrics_EveryDocumentedMetricIsScrapedOverHTTPUnderItsNameAndNoOther(t 
 	t.Parallel()
 	var families map[string]*dto.MetricFamily
 	synctest.Test(t, func(t *testing.T) {
-		m := newMeasured(t, MetricsConfig{Keys: 10})
+		m := newMeasured(t, MetricsConfig{Keys: 10, Schedules: missing(1)})
 		finish := aLife(t, m)
 		families = scrape(t, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 		finish()

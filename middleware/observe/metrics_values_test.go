@@ -201,13 +201,14 @@ func TestMetricsValues_QueuesOfTheFrameworkHaveMetricsOfTheirOwn(t *testing.T) {
 				check := func(overdue float64) {
 					t.Helper()
 					got := lines(values(t, m.registry), func(series string) bool {
-						return strings.Contains(series, "@schedules") && !strings.Contains(series, "state=") || strings.Contains(series, "missing") ||
+						return strings.Contains(series, "@schedules") && !strings.Contains(series, "state=") || strings.Contains(series, "schedules_miss") ||
 							strings.Contains(series, "depth") && values(t, m.registry)[series] > 0
 					})
 					want := fmt.Sprintf(`
 jobs_extension_depth{queue=@schedules,state=scheduled} 1
 jobs_extension_overdue_seconds{queue=@schedules} %v
 jobs_queue_depth{queue=mail,state=pending} 1
+jobs_schedules_missed_total{reason=too_late} 2
 jobs_schedules_missing{} 2
 `, overdue)
 					if got != want {

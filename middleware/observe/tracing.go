@@ -252,7 +252,7 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 			}
 		}
 		if i < maxLinks && send.IsRecording() {
-			send.AddLink(trace.Link{SpanContext: created, Attributes: []attribute.KeyValue{semconv.MessagingMessageID(o.ID)}})
+			send.AddLink(trace.Link{SpanContext: created, Attributes: []attribute.KeyValue{semconv.MessagingMessageID(clean(o.ID))}})
 		}
 	}
 	next(sending, batch)

@@ -41,4 +41,13 @@ func TestBroker_ACallSaysThatThePoolIsUsedUp(t *testing.T) {
 			t.Errorf("%s beside a pool that is used up answers %v, want ErrUnavailable and the reason", name, err)
 		}
 	}
+	own, err := b.pulse.pool().Acquire(t.Context())
+	f.check(err)
+	defer own.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true})
+	if !errors.Is(err, broker.ErrUnavailable) || !strings.Contains(err.Error(), "the connection of heartbeats") {
+		t.Errorf("Renew beside a connection of heartbeats that is busy answers %v, want ErrUnavailable and the reason", err)
+	}
 }

@@ -151,7 +151,7 @@ func (b *Broker) run(ctx context.Context, steps ...step) error {
 func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return notSent(waited(pool, err))
+		return notSent(b.waited(pool, err))
 	}
 	defer conn.Release()
 	if conn.Conn().IsClosed() {
@@ -161,11 +161,13 @@ func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) e
 }
 
 // waited says what a call waited for in vain, if its time ended before the pool gave it a connection.
-func waited(pool *pgxpool.Pool, err error) error {
+func (b *Broker) waited(pool *pgxpool.Pool, err error) error {
 	s := pool.Stat()
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded):
 		return err
+	case pool != b.pool:
+		return fmt.Errorf("the connection of heartbeats was not free, or could not be made, in time: %w", err)
 	case s.AcquiredConns() >= s.MaxConns():
 		return fmt.Errorf("all %d connections of the pool are in use; return them sooner, or raise pool_max_conns: %w", s.MaxConns(), err)
 	}
@@ -184,7 +186,7 @@ func (b *Broker) transact(ctx context.Context, f func(session) error) error {
 	}
 	conn, err := b.pool.Acquire(ctx)
 	if err != nil {
-		return notSent(waited(b.pool, err))
+		return notSent(b.waited(b.pool, err))
 	}
 	defer conn.Release()
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginBounded})

@@ -82,7 +82,8 @@ func TestBroker_WorksAgainOnceTheDiskHasRoom(t *testing.T) {
 
 // After a sync that failed, nobody knows what is on the disk, whatever the reason was.
 func TestBroker_ASyncThatFailedIsNotTriedAgain(t *testing.T) {
-	for _, cause := range []error{syscall.ENOSPC, &os.PathError{Op: "sync", Err: syscall.ENOSPC}, &os.PathError{Op: "write", Err: syscall.EIO}} {
+	for _, cause := range []error{syscall.ENOSPC, &os.PathError{Op: "sync", Err: syscall.ENOSPC},
+		&os.PathError{Op: "write", Err: syscall.EIO}} {
 		path := newFile(t)
 		synctest.Test(t, func(t *testing.T) {
 			b := openTest(t, path)

@@ -245,8 +245,8 @@ var queueFindings = []FindingKind{
 // What can be wrong with the server that is the store.
 var serverFindings = []FindingKind{
 	{Code: "server-read-only",
-		Means:  "this server is a replica: nobody can write to it",
-		Advice: "connect to the master, by Sentinel or Cluster"},
+		Means:  "this server is a replica, or only lets clients read: nobody can write to it",
+		Advice: "connect to the master, by Sentinel or Cluster; on Postgres, see default_transaction_read_only"},
 	{Code: "clocks-differ", Warning: true,
 		Means:  "the clocks of the store and of this machine differ: due times follow the store's",
 		Advice: "run a time daemon on both"},

@@ -49,8 +49,8 @@ func open(path string, noSync bool) (*Broker, error) {
 // or may have read is on the disk.
 func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 	op := strings.ToLower(c.Method)
-	if err := b.file.failure(); err != nil {
-		return &broker.Error{Op: op, Err: fmt.Errorf("%w: %v", broker.ErrUnavailable, err), Hint: reopen}
+	if err := b.file.ready(ctx); err != nil {
+		return &broker.Error{Op: op, Err: fmt.Errorf("%w: %v", broker.ErrUnavailable, err), Hint: remedy(err)}
 	}
 	answer := next(ctx)
 	if err := b.file.synced(ctx); err != nil {
@@ -63,9 +63,6 @@ func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.C
 	return answer
 }
 
-// reopen is the hint of errors after the disk failed.
-const reopen = "close the broker and open it again, when the disk can be written to"
-
 // held delivers events once the changes that they report are on the disk.
 func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 	out := make(chan broker.Event, cap(events))
@@ -75,10 +72,13 @@ func (b *Broker) held(events <-chan broker.Event) <-chan broker.Event {
 		defer memory.Close()
 		for e := range events {
 			// The step that sent e may not have ended yet. Ping is a later step, so it waits for that one to end.
-			_, err := memory.Ping(context.Background())
-			if err == nil && b.file.synced(context.Background()) == nil {
-				broker.SendEvent(out, e)
+			if _, err := memory.Ping(context.Background()); err != nil {
+				continue
 			}
+			if b.file.synced(context.Background()) != nil { // nobody knows yet whether what it reports will be on the disk
+				e = broker.Event{Kind: broker.EventMissed, Missed: max(e.Missed, 1)}
+			}
+			broker.SendEvent(out, e)
 		}
 	}()
 	return out

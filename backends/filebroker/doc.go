@@ -19,5 +19,10 @@
 //
 // If a transaction fails, its calls return an error: they may or may not have had an effect.
 // From then on the memory has changes that the disk does not have. So every call returns
-// [broker.ErrUnavailable] until all handles are closed and the file is opened again.
+// [broker.ErrUnavailable]. If the disk was only full, the store tries once a second to write
+// them, and works again when there is room. After any other failure it does not write to the
+// file any more, until all handles are closed and the file is opened again.
+//
+// Nobody else may touch the file while it is open. If it was removed, renamed, replaced or
+// overwritten, nothing is written to it, with an error that says so.
 package filebroker

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,8 +30,11 @@ type file struct {
 	writer
 	db    *bolt.DB
 	store *membroker.Store
+	path  string // absolute
 	info  os.FileInfo
-	users int // the number of handles; 0 while it is being closed; guarded by opened
+	size  int64 // of the file; it never shrinks
+	last  int   // the number of its last transaction
+	users int   // the number of handles; 0 while it is being closed; guarded by opened
 
 	closed   chan struct{} // closed once the file is
 	closeErr error         // set before that
@@ -126,6 +130,8 @@ var (
 // may cause a panic in bbolt, or a fault in the mapped memory.
 func openFile(path string, noSync bool) (f *file, err error) {
 	var handle *os.File
+	_, missing := os.Stat(path)
+	made := errors.Is(missing, fs.ErrNotExist)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -134,9 +140,11 @@ func openFile(path string, noSync bool) (f *file, err error) {
 		if err != nil && handle != nil {
 			unlock(handle)
 			_ = handle.Close()
+			if made {
+				_ = os.Remove(path) // a full disk may have cut it off, and it would be refused as damaged
+			}
 		}
 	}()
-	_, missing := os.Stat(path)
 	db, err := bolt.Open(path, 0o600, &bolt.Options{
 		Timeout:      time.Nanosecond, // try to lock the file only once
 		FreelistType: bolt.FreelistMapType,
@@ -149,6 +157,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
+		made = false
 		return nil, fmt.Errorf("%w: another process has %s open, and only one can; stop that process, or use its API", broker.ErrUnavailable,
 			path)
 	case errors.As(err, new(*os.PathError)):
@@ -158,7 +167,10 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	}
 	f = &file{db: db, closed: make(chan struct{})}
 	f.commit = f.put
-	if f.info, err = handle.Stat(); err == nil {
+	if f.path, err = filepath.Abs(path); err == nil {
+		f.info, err = handle.Stat()
+	}
+	if err == nil {
 		err = f.prepare(path)
 	}
 	if err == nil {
@@ -261,6 +273,7 @@ func (f *file) Load(read func(journal.Record) error) error {
 // of its own, where a fault would end the process.
 func (f *file) check(path string) error {
 	return f.db.View(func(tx *bolt.Tx) error {
+		f.last = tx.ID()
 		for id := 0; int64(id)*int64(f.db.Info().PageSize) < tx.Size(); id++ {
 			page, err := tx.Page(id)
 			if err != nil {
@@ -289,26 +302,39 @@ func (unread) ValueToString([]byte) string { return "" }
 
 // put writes records to the disk in one transaction.
 func (f *file) put(changed []journal.Record) error {
+	if err := f.intact(); err != nil {
+		return err
+	}
 	slices.SortStableFunc(changed, func(a, b journal.Record) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Key, b.Key))
 	})
-	return f.db.Update(func(tx *bolt.Tx) error {
-		for i, r := range changed {
-			if i+1 < len(changed) && r.Kind == changed[i+1].Kind && bytes.Equal(r.Key, changed[i+1].Key) {
-				continue // a later step changed the same record
-			}
-			var err error
-			if part := tx.Bucket([]byte(r.Kind.String())); r.Value == nil {
-				err = part.Delete(r.Key)
-			} else {
-				err = part.Put(r.Key, sealed(r))
-			}
-			if err != nil {
-				return err
-			}
+	err := f.db.Update(func(tx *bolt.Tx) error {
+		if tx.ID() != f.last+1 {
+			return f.touched("another program has written to it")
 		}
-		return nil
+		return put(tx, changed)
 	})
+	if err == nil {
+		f.last++
+	}
+	return err
+}
+
+func put(tx *bolt.Tx, changed []journal.Record) (err error) {
+	for i, r := range changed {
+		if i+1 < len(changed) && r.Kind == changed[i+1].Kind && bytes.Equal(r.Key, changed[i+1].Key) {
+			continue // a later step changed the same record
+		}
+		if part := tx.Bucket([]byte(r.Kind.String())); r.Value == nil {
+			err = part.Delete(r.Key)
+		} else {
+			err = part.Put(r.Key, sealed(r))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sealed returns a checksum of a record, followed by the record's value. It is needed because

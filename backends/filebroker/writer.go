@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
@@ -18,8 +19,15 @@ type writer struct {
 	next    *batch // for the next transaction; nil if it has nothing to write
 	last    *batch // the batch of the last step
 	writing bool   // a goroutine is writing
-	failed  error  // of the first transaction that failed; nothing is written after it
+	failed  error  // of the last transaction; nil if it was written
+
+	// A transaction that wrote nothing can be written later. After another failure nothing is written any more.
+	retry     time.Time        // not before then; zero unless it can
+	unwritten []journal.Record // of such transactions; only for the goroutine that writes
 }
+
+// retryPause is the time between attempts to write what could not be written.
+const retryPause = time.Second
 
 // batch has the records of one transaction.
 type batch struct {
@@ -46,9 +54,7 @@ func (w *writer) Append(changed []journal.Record) {
 // write writes transactions until nothing is left to write.
 func (w *writer) write() {
 	for b := w.take(); b != nil; b = w.take() {
-		if b.err = w.failure(); b.err == nil {
-			b.err = w.try(b.changed)
-		}
+		b.err = w.try(b.changed)
 		close(b.done)
 	}
 }
@@ -61,8 +67,32 @@ func (w *writer) take() *batch {
 	return b
 }
 
-// try commits a transaction. A failing disk may also cause a fault in the mapped memory.
-func (w *writer) try(changed []journal.Record) (err error) {
+// try writes changes, together with those that could not be written before.
+func (w *writer) try(changed []journal.Record) error {
+	retry, failed := w.failure()
+	if failed != nil && retry.IsZero() {
+		return failed
+	}
+	if len(w.unwritten) > 0 {
+		changed = append(w.unwritten, changed...)
+	}
+	if failed != nil && time.Now().Before(retry) {
+		w.unwritten = changed
+		return failed
+	}
+	w.unwritten, retry = nil, time.Time{}
+	err := w.attempt(changed)
+	if wroteNothing(err) {
+		w.unwritten, retry = changed, time.Now().Add(retryPause)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed, w.retry = err, retry
+	return err
+}
+
+// attempt commits a transaction. A failing disk may also cause a fault in the mapped memory.
+func (w *writer) attempt(changed []journal.Record) (err error) {
 	debug.SetPanicOnFault(true)
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,19 +100,28 @@ func (w *writer) try(changed []journal.Record) (err error) {
 		}
 		if err != nil {
 			err = fmt.Errorf("writing the file failed: %w", err)
-			w.mu.Lock()
-			w.failed = err
-			w.mu.Unlock()
 		}
 	}()
 	return w.commit(changed)
 }
 
-// failure returns the error that ended all writing, or nil.
-func (w *writer) failure() error {
+// failure returns the error of the last transaction, if it failed, and when it can be tried again.
+func (w *writer) failure() (retry time.Time, failed error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.failed
+	return w.retry, w.failed
+}
+
+// ready returns nil if changes can be written. If the last ones could not, it tries them again now and then.
+func (w *writer) ready(ctx context.Context) error {
+	retry, failed := w.failure()
+	if failed == nil || retry.IsZero() || time.Now().Before(retry) {
+		return failed
+	}
+	w.Append(nil)
+	_ = w.synced(ctx) // failure has its error, or the one before
+	_, failed = w.failure()
+	return failed
 }
 
 // synced returns once every appended step is on the disk. If it returns an error, some

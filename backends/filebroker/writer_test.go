@@ -159,7 +159,7 @@ func TestBroker_AFailedDiskEndsAllAnswersUntilTheFileIsOpenedAgain(t *testing.T)
 		"ping": func() error { _, err := b.Ping(t.Context()); return err },
 	} {
 		if err := call(); !errors.Is(err, broker.ErrUnavailable) || !strings.Contains(err.Error(), "no space left") ||
-			!strings.Contains(err.Error(), reopen) {
+			!strings.Contains(err.Error(), "close the broker and open it again") {
 			t.Errorf("after that, %s answers %v; want ErrUnavailable, the cause and what to do", name, err)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 
 // notSent returns the error of a call that did not reach the store.
 func notSent(err error) error {
+	if sqlState(err) == notSerializable && !strings.Contains(err.Error(), "recovery") { // a replica also reports its conflicts so
+		err = fmt.Errorf("%w: jobs need READ COMMITTED; see default_transaction_isolation of the role and the database", err)
+	}
 	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
 }
 
@@ -20,6 +23,7 @@ const (
 	lockTimeout      = "55P03"
 	uniqueViolation  = "23505"
 	deadlockDetected = "40P01"
+	notSerializable  = "40001"
 	undefinedTable   = "42P01"
 	duplicateTable   = "42P07"
 	notPermitted     = "42501"

@@ -51,6 +51,19 @@ func TestErrors_SayWhetherAnythingWasApplied(t *testing.T) {
 	}
 }
 
+// The isolation level of a role may change while programs run. Then most calls fail, and the server's own message does not say why.
+func TestErrors_ACallThatNeedsAnotherIsolationLevelSaysSo(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	failed := &pgconn.PgError{Code: "40001", Message: "could not serialize access due to concurrent update"}
+	inside := f.Broker.transact(t.Context(), func(session) error { return failed })
+	for how, err := range map[string]error{"alone": classify(failed), "in a transaction": inside} {
+		if !errors.Is(err, broker.ErrUnavailable) || !errors.Is(err, failed) || !strings.Contains(err.Error(), "need READ COMMITTED") {
+			t.Errorf("a statement %s that could not be serialized: %v, want ErrUnavailable and what to change", how, err)
+		}
+	}
+}
+
 func TestErrors_EveryCallAnswersSoonWhenTheServerIsDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivatePostgres(t)

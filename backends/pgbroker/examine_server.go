@@ -28,9 +28,10 @@ const (
 func (e *examiner) server(ctx context.Context) error {
 	var clock int64
 	var unsafe, held []string
-	var vacuums, replica bool
+	var vacuums bool
+	var readOnly *string
 	begun := time.Now()
-	if err := e.b.run(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held),
+	if err := e.b.run(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &readOnly, &held),
 		longSnapshot.Microseconds())); err != nil {
 		return err
 	}
@@ -40,10 +41,10 @@ func (e *examiner) server(ctx context.Context) error {
 	if ahead := time.Until(at); ahead > 0 {
 		skew = ahead
 	}
-	return e.note(ctx, serverFindings(unsafe, vacuums, replica, held, skew)...)
+	return e.note(ctx, serverFindings(unsafe, vacuums, readOnly, held, skew)...)
 }
 
-func serverFindings(unsafe []string, vacuums, replica bool, held []string, skew time.Duration) (found []noted) {
+func serverFindings(unsafe []string, vacuums bool, readOnly *string, held []string, skew time.Duration) (found []noted) {
 	add := func(code, what string) { found = append(found, noted{Finding: told(code, "", "", "%s", what)}) }
 	for _, setting := range unsafe {
 		add("commits-not-durable", setting)
@@ -51,8 +52,8 @@ func serverFindings(unsafe []string, vacuums, replica bool, held []string, skew 
 	if !vacuums {
 		add("autovacuum-off", "autovacuum is off for the whole server")
 	}
-	if replica {
-		add("server-read-only", "the server is a replica, in recovery")
+	if readOnly != nil {
+		add("server-read-only", *readOnly)
 	}
 	for _, holder := range held {
 		add("snapshot-held", holder)

@@ -243,10 +243,11 @@ func TestExamine_AServerThatEndangersJobsIsFound(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	if got := codes(serverFindings(nil, true, false, nil, time.Second)); got != "" {
+	if got := codes(serverFindings(nil, true, nil, nil, time.Second)); got != "" {
 		t.Errorf("a good server: found %q", got)
 	}
-	got := codes(serverFindings([]string{"fsync is off"}, false, true, []string{"process 1"}, -time.Minute))
+	replica := "the server is a replica"
+	got := codes(serverFindings([]string{"fsync is off"}, false, &replica, []string{"process 1"}, -time.Minute))
 	if want := "commits-not-durable autovacuum-off server-read-only snapshot-held clocks-differ"; got != want {
 		t.Errorf("a bad server: found %q, want %q", got, want)
 	}
@@ -299,8 +300,9 @@ func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	}
 	var clock int64
 	var unsafe, held []string
-	var vacuums, replica bool
-	if err := b.run(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), 0)); err != nil {
+	var vacuums bool
+	var readOnly *string
+	if err := b.run(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &readOnly, &held), 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(held, func(h string) bool { return strings.HasPrefix(h, "process "+itoa(pid)+" of ") }) {

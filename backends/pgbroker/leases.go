@@ -25,6 +25,7 @@ type leased struct {
 	pulse    int64    // the pulse that all of queues follow; 0 if it is not known
 	queues   []string // sorted
 	searched map[string]int64
+	looked   time.Time // when searched was last written
 }
 
 const (
@@ -44,6 +45,10 @@ const (
 	// countSoon is the time between counts of a worker that serves more queues and gets jobs: a
 	// count in a thousand queues takes 8 ms.
 	countSoon = 15 * time.Second
+
+	// trustSearch is for how long a search for leases that had run out counts. A store that is restored from a
+	// backup has some of these leases again, and nobody else may look for them.
+	trustSearch = time.Minute
 
 	// forgetWorkers is how long after its last call a worker is forgotten.
 	forgetWorkers = 10 * time.Minute
@@ -131,6 +136,9 @@ func (l *leases) pulse(worker string, queues []string) (pulse, searched int64) {
 	if slices.Equal(w.queues, queues) {
 		pulse = w.pulse
 	}
+	if time.Since(w.looked) > trustSearch {
+		return pulse, 0
+	}
 	for i, q := range queues {
 		if at := w.searched[q]; i == 0 || at < searched {
 			searched = at
@@ -150,6 +158,7 @@ func (l *leases) found(worker string, queues []string, at int64) {
 	for _, q := range queues {
 		w.searched[q] = at
 	}
+	w.looked = time.Now()
 }
 
 // forget removes a worker that has ended.

@@ -77,7 +77,7 @@ func (r *renewal) extend(pulse int64) step {
 	return r.b.step("renew_pulse", func(rs rows) error {
 		r.alive = 0 // a call that was not applied is sent again
 		return each(func(rs rows) error { r.alive = len(r.queues); return rs.Scan(&r.at) })(rs)
-	}, r.now.micros, pulse, r.now.after(r.req.Lease))
+	}, r.now.micros, r.req.Worker, pulse, r.now.after(r.req.Lease))
 }
 
 // news returns the steps that read what the worker must know.

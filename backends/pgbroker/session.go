@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -149,13 +151,27 @@ func (b *Broker) run(ctx context.Context, steps ...step) error {
 func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return notSent(err)
+		return notSent(b.waited(pool, err))
 	}
 	defer conn.Release()
 	if conn.Conn().IsClosed() {
 		return notSent(pgconn.ErrConnClosed)
 	}
 	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
+}
+
+// waited says what a call waited for in vain, if its time ended before the pool gave it a connection.
+func (b *Broker) waited(pool *pgxpool.Pool, err error) error {
+	s := pool.Stat()
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case pool != b.pool:
+		return fmt.Errorf("the connection of heartbeats was not free, or could not be made, in time: %w", err)
+	case s.AcquiredConns() >= s.MaxConns():
+		return fmt.Errorf("all %d connections of the pool are in use; return them sooner, or raise pool_max_conns: %w", s.MaxConns(), err)
+	}
+	return fmt.Errorf("no connection could be made in time: %w", err)
 }
 
 // beginBounded begins a transaction that the server ends if its client falls silent between two statements: because its
@@ -168,7 +184,12 @@ func (b *Broker) transact(ctx context.Context, f func(session) error) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
-	tx, err := b.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginBounded})
+	conn, err := b.pool.Acquire(ctx)
+	if err != nil {
+		return notSent(b.waited(b.pool, err))
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginBounded})
 	if err != nil {
 		return notSent(err)
 	}

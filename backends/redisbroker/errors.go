@@ -30,7 +30,22 @@ func classify(err error) error {
 	if refused(err) {
 		return notSent(err)
 	}
+	if denied(err) {
+		return fmt.Errorf("%w: the script may have stopped half-way; give its user the permissions of docs/backends/redis.md, "+
+			"and then run jobsctl doctor --fix", err)
+	}
 	return err
+}
+
+// denied reports whether a script was ended by a command that its user may not send. Redis does not undo what the
+// script had written before.
+func denied(err error) bool {
+	if !answered(err) {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "The user executing the script can't") ||
+		strings.Contains(text, "NOPERM") && strings.Contains(text, "@user_script") // before version 7
 }
 
 func notSent(err error) error {
@@ -68,8 +83,8 @@ func refused(err error) bool {
 		return false
 	}
 	text := reply.Error()
-	if strings.Contains(text, "NOPERM") && strings.Contains(text, "@user_script") {
-		return false // the script may have written before the command that the user may not send
+	if denied(err) {
+		return false
 	}
 	for _, code := range notApplied {
 		// Before version 7, the error of a command inside a script is at the end of

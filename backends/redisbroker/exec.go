@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -67,7 +68,7 @@ func (b *Broker) spread(ctx context.Context, calls []*call, round int) (again []
 
 // unapplied reads the results of calls to a node, and returns the calls to send again.
 func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*call, round int) (again []*call) {
-	lacking := false
+	var lacking []*call
 	for _, c := range calls {
 		err := c.cmd.Err()
 		if err == nil {
@@ -77,8 +78,7 @@ func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*cal
 		c.err = classify(err)
 		switch {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			lacking = true
-			again = append(again, c)
+			lacking = append(lacking, c)
 		case redis.HasErrorPrefix(err, "MOVED") && round+1 < maxRounds:
 			c.node = b.store.moved(ctx, err)
 			again = append(again, c)
@@ -86,10 +86,16 @@ func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*cal
 			b.store.doubt(ctx)
 		}
 	}
-	if lacking && loadScripts(ctx, node) != nil {
-		return nil
+	if len(lacking) == 0 {
+		return again
 	}
-	return again
+	if err := loadScripts(ctx, node); err != nil {
+		for _, c := range lacking {
+			c.err = notSent(fmt.Errorf("loading the scripts: %w", err))
+		}
+		return again
+	}
+	return append(again, lacking...)
 }
 
 func send(ctx context.Context, node *redis.Client, calls []*call) {

@@ -26,6 +26,10 @@ const (
 // time.
 const fewCounted = 64
 
+// trustSearch is for how long a search for leases that had run out counts. A store that is restored from a
+// backup has some of these leases again, and nobody else may look for them.
+const trustSearch = time.Minute
+
 // members are the workers that this process renews.
 type members struct {
 	mu sync.Mutex
@@ -44,6 +48,7 @@ type membership struct {
 	held     int       // leases, when they were last counted
 	changed  time.Time // when a call last changed that number, or may have
 	searched int64     // the store's time, in µs, when Reclaim had last ended all workers whose leases had run out
+	looked   time.Time // when that was, by this process's clock
 }
 
 // noteLeases records the queues in which a call has changed a worker's number of leases, or may have.
@@ -81,7 +86,8 @@ func (ms *members) searched(worker, queue string, at int64) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if m := ms.of[worker]; m != nil && m.queues[queue] != nil {
-		m.queues[queue].searched = at
+		in := m.queues[queue]
+		in.searched, in.looked = at, time.Now()
 	}
 }
 
@@ -106,7 +112,8 @@ func (ms *members) toCount(worker string, names []string, lease time.Duration) (
 	return some, false
 }
 
-// searchedAll returns the earliest of the times recorded by searched for some queues, or 0.
+// searchedAll returns the earliest of the times recorded by searched for some queues, or 0 if one is missing or
+// older than trustSearch.
 func (ms *members) searchedAll(worker string, names []string) int64 {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -117,7 +124,7 @@ func (ms *members) searchedAll(worker string, names []string) int64 {
 	var at []int64
 	for _, name := range names {
 		in := m.queues[name]
-		if in == nil {
+		if in == nil || time.Since(in.looked) > trustSearch {
 			return 0
 		}
 		at = append(at, in.searched)

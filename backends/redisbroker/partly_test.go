@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +177,9 @@ func TestPartly_ACommandThatAScriptMayNotCallLeavesOpenWhatItDid(t *testing.T) {
 	err := classify(c.Eval(t.Context(), "redis.call('SET', KEYS[1], '1') redis.call('RENAME', KEYS[1], KEYS[1])", []string{key}).Err())
 	if !broker.MayHaveApplied(err) || c.Get(t.Context(), key).Val() != "1" {
 		t.Errorf("a script that is denied a command after it has written: %v, want an error that leaves open what it did", err)
+	}
+	if !strings.Contains(fmt.Sprint(err), "jobsctl doctor --fix") {
+		t.Errorf("%v does not say what to do", err)
 	}
 	c.Del(t.Context(), key)
 }

@@ -52,7 +52,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		settleErr := reply.SettleErr
 		if settleErr == nil && err != nil {
 			// The claim's error says nothing about the outcomes that it carried.
-			settleErr = fmt.Errorf("sent with a claim that failed: %v", err)
+			settleErr = fmt.Errorf("sent with a claim that failed: %v", brief(err))
 		}
 		s.answered(call.worker, reply.Verdicts, settleErr, now.Sub(sent))
 	}

@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 const (
@@ -29,7 +33,7 @@ type outage struct {
 
 // failed counts a failure and reports whether to log it.
 func (o *outage) failed(now time.Time, err error) (log bool) {
-	o.err = err
+	o.err = brief(err)
 	if o.failures++; o.failures == 1 {
 		o.since, o.next = now, o.last.Add(outageLogged)
 	}
@@ -39,6 +43,25 @@ func (o *outage) failed(now time.Time, err error) (log bool) {
 	o.logged, o.last = true, now
 	o.next = now.Add(min(max(now.Sub(o.since), outageLogged), outageLoggedMax))
 	return true
+}
+
+// loggedErrors is how many errors of one call a line shows. A call for many queues may have one for each, and they
+// nearly always have one cause.
+const loggedErrors = 3
+
+// brief shortens joined errors to the first ones and their number.
+func brief(err error) error {
+	if e, ok := err.(*broker.Error); ok {
+		short := *e
+		short.Err = brief(e.Err)
+		return &short
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) <= loggedErrors {
+		return err
+	}
+	all := joined.Unwrap()
+	return fmt.Errorf("%w\nand %d more", errors.Join(all[:loggedErrors]...), len(all)-loggedErrors)
 }
 
 // ended resets the outage after a success, and reports whether to log that.

@@ -1,8 +1,13 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 func TestOutage_IsToldOfAtGrowingIntervals(t *testing.T) {
@@ -52,4 +57,26 @@ func TestOutage_ManyShortOnesAreToldOfSeldom(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A call for a thousand queues may have an error for each.
+func TestOutage_ALineHasTheFirstErrorsOfMany(t *testing.T) {
+	t.Parallel()
+	var all []error
+	for i := range 1000 {
+		all = append(all, broker.About(broker.ErrUnavailable, "prune", fmt.Sprint("queue", i), ""))
+	}
+	for _, err := range []error{errors.Join(all...), broker.About(errors.Join(all...), "prune", "", "")} {
+		var o outage
+		o.failed(time.Now(), err)
+		text := fmt.Sprint(o.args()...)
+		if len(text) > 1000 || !strings.Contains(text, "queue0") || !strings.Contains(text, "and 997 more") ||
+			!errors.Is(o.err, broker.ErrUnavailable) {
+			t.Errorf("the errors of a thousand queues are told of as %d bytes: %.200s…", len(text), text)
+		}
+	}
+	var o outage
+	if o.failed(time.Now(), errCut); o.err != errCut {
+		t.Errorf("a single error is told of as %v", o.err)
+	}
 }

@@ -1,12 +1,15 @@
 -- examine_server.sql: read settings of the server that matter, and which sessions hold old snapshots.
 -- Params: @long how long, µs
--- Returns: one row: clock µs, settings that endanger commits, whether autovacuum is on, whether it is a replica,
+-- Returns: one row: clock µs, settings that endanger commits, whether autovacuum is on, why nobody can write|null,
 --   one text for each holder of an old snapshot
 -- Called by: (*Broker).Examine
 select (extract(epoch from clock_timestamp()) * 1000000)::bigint,
   array(select name || ' is ' || setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')
     and setting = 'off' order by name),
-  current_setting('autovacuum') = 'on', pg_is_in_recovery(),
+  current_setting('autovacuum') = 'on',
+  case when pg_is_in_recovery() then 'the server is a replica, in recovery' else (
+    select 'default_transaction_read_only is on, by ' || source from pg_settings
+    where name = 'default_transaction_read_only' and setting = 'on' and source not in ('user', 'client', 'session')) end,
   array(
     select 'process ' || pid || ' of ' || coalesce(usename, '?') || ' (' || coalesce(application_name,
       '') || ') has had a transaction open for '

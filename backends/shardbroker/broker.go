@@ -31,6 +31,7 @@ type Broker struct {
 	parts  int           // the number of parts into which a limit of a whole queue is divided
 	turn   atomic.Uint64 // a counter, from which each claim takes the shard to begin with
 	lender *lender
+	clock  clock
 
 	mu      sync.Mutex
 	members map[string]*member // by worker

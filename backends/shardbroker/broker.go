@@ -20,8 +20,7 @@ type Shard struct {
 
 	// From and Until bound the time in which the shard takes new jobs; zero means no
 	// bound. Claims ask the shard at all times. See New.
-	From, Until time.Time
-}
+	From, Until time.Time}
 
 // Broker is a broker over shards; it implements [broker.Broker].
 type Broker struct {
@@ -34,7 +33,8 @@ type Broker struct {
 	clock  clock
 
 	mu      sync.Mutex
-	members map[string]*member // by worker
+	members map[string]*member               // by worker
+	strays  map[string]map[broker.Ref]*shard // by worker: the jobs that it has from another shard than that of their label
 }
 
 // shard is one of the stores, with what this process knows of it.
@@ -57,7 +57,7 @@ func New(shards ...Shard) (*Broker, error) {
 	if len(shards) == 0 {
 		return nil, broker.Invalid("shards", "is empty; name at least one")
 	}
-	b := &Broker{parts: len(shards), members: make(map[string]*member)}
+	b := &Broker{parts: len(shards), members: make(map[string]*member), strays: make(map[string]map[broker.Ref]*shard)}
 	names := make(map[string]bool, len(shards))
 	for _, s := range shards {
 		if err := broker.CheckName("shard name", s.Name); err != nil {

@@ -20,7 +20,12 @@ type Shard struct {
 
 	// From and Until bound the time in which the shard takes new jobs; zero means no
 	// bound. Claims ask the shard at all times. See New.
-	From, Until time.Time}
+	From, Until time.Time
+
+	// NoMarks says that the shard joined by an earlier change, which is over. Marks stay in the other shards,
+	// where they were before that change.
+	NoMarks bool
+}
 
 // Broker is a broker over shards; it implements [broker.Broker].
 type Broker struct {
@@ -52,7 +57,8 @@ type shard struct {
 // shards. Set the same time as From of all new shards and as Until of all shards to remove.
 // Choose a time by which all processes have restarted. From then on new jobs go to the new
 // shards, except jobs of a key that still has jobs in its old shard. Remove a shard once
-// [Broker.Left] says that it has no jobs.
+// [Broker.Left] says that it has no jobs. When the jobs that were there at that time have
+// ended, set NoMarks of the new shards instead of From.
 func New(shards ...Shard) (*Broker, error) {
 	if len(shards) == 0 {
 		return nil, broker.Invalid("shards", "is empty; name at least one")

@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // mixed returns jobs that wait, and jobs that are dead.
@@ -127,4 +129,38 @@ func TestMoved_IsUndoneWithTheSourceAmongTheShards(t *testing.T) {
 			t.Errorf("of %d jobs %d are left after an undo: %+v, %v", len(all), left, r, err)
 		}
 	})
+}
+
+// Schedules never end. They are moved from a shard that leaves to the shards that remain.
+func TestMoved_SchedulesLeaveTheirShard(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t)
+	if _, err := schedule.New(m.before(), "test").Put(t.Context(), "s", schedule.Every(time.Hour), jobs.NewTask("work", nil)); err != nil {
+		t.Fatal(err)
+	}
+	leaving, stays := "a", "b"
+	for name := range m.stores {
+		if info, err := m.stores[name].Open().Queues(t.Context(), broker.QueuesRequest{Names: []string{schedule.Queue}}); err != nil {
+			t.Fatal(err)
+		} else if len(info.Queues) > 0 && total(info.Queues[0].Counts) > 0 && name == "b" {
+			leaving, stays = "b", "a"
+		}
+	}
+	open := func(name string) broker.Broker { return m.stores[name].Open() }
+	last := opened(t, Shard{Name: stays, Broker: open(stays)}, Shard{Name: "c", Broker: open("c"), NoMarks: true})
+	r, err := inspect.New(open(leaving)).Select(inspect.Query{Queue: schedule.Queue, State: broker.StatePending}).Move(t.Context(),
+		inspect.Destination{Broker: last})
+	if err != nil || r.Done != 1 {
+		t.Errorf("the move: %+v, %v", r, err)
+	}
+	changing := opened(t, Shard{Name: stays, Broker: open(stays)}, Shard{Name: leaving, Broker: open(leaving), Until: switchAt},
+		Shard{Name: "c", Broker: open("c"), From: switchAt})
+	for _, b := range []*Broker{changing, last} {
+		if info, err := schedule.New(b, "test").Get(t.Context(), "s"); err != nil || info.Type != "work" {
+			t.Errorf("the schedule is %+v, %v", info, err)
+		}
+	}
+	if left, err := changing.Left(t.Context()); err != nil || left[leaving] != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
 }

@@ -25,7 +25,8 @@ func newRoutes(shards []*shard) (r routes, err error) {
 				continue
 			}
 			if !r.at.IsZero() && !r.at.Equal(at) {
-				return r, broker.Invalid("shard", "%q changes at another time than other shards; use the same time for all", s.Name)
+				return r, broker.Invalid("shard",
+					"%q changes at another time than other shards; use the same time for all, and NoMarks for those that joined earlier", s.Name)
 			}
 			r.at = at
 		}
@@ -36,14 +37,20 @@ func newRoutes(shards []*shard) (r routes, err error) {
 			r.now = append(r.now, s)
 		}
 		if s.From.IsZero() {
+			r.former = append(r.former, s)
+		}
+		if s.From.IsZero() && !s.NoMarks {
 			r.fixed = append(r.fixed, s)
 		}
 	}
-	if r.former = r.fixed; r.at.IsZero() {
-		r.former = nil
-	}
-	if len(r.now) == 0 || len(r.fixed) == 0 {
+	if len(r.now) == 0 || len(r.former) == 0 {
 		return r, broker.Invalid("shards", "are none before or after the change; keep one of them, or add one")
+	}
+	if len(r.fixed) == 0 {
+		return r, broker.Invalid("shards", "have no place for marks; take NoMarks from one of them")
+	}
+	if r.at.IsZero() {
+		r.former = nil
 	}
 	return r, nil
 }

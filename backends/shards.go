@@ -18,14 +18,14 @@ type shardURL struct {
 	location location
 }
 
-// shards reads the parameters of a URL: join, leave and at say what changes; each other
-// parameter is a shard's name, with its URL. Errors do not quote the names, since a part of
+// shards reads the parameters of a URL: join, leave and at say what changes, joined which
+// shards joined by an earlier change; each other parameter is a shard's name, with its URL. Errors do not quote the names, since a part of
 // a wrongly encoded password may be parsed as a name.
 func (l *location) shards() ([]shardURL, error) {
 	if l.authority+l.path != "" {
 		return nil, refuse("host or path", "is not empty; write shards://?name=url&name=url, special characters percent-encoded")
 	}
-	join, leave, at := l.take("join"), l.take("leave"), l.take("at")
+	join, leave, at, joined := l.take("join"), l.take("leave"), l.take("at"), l.take("joined")
 	var switchAt time.Time
 	if join+leave+at != "" {
 		var err error
@@ -53,8 +53,9 @@ func (l *location) shards() ([]shardURL, error) {
 	}
 	for _, change := range []struct {
 		parameter, names string
-		at               func(*shardURL) *time.Time
-	}{{"join", join, func(s *shardURL) *time.Time { return &s.From }}, {"leave", leave, func(s *shardURL) *time.Time { return &s.Until }}} {
+		set              func(*shardURL)
+	}{{"join", join, func(s *shardURL) { s.From = switchAt }}, {"leave", leave, func(s *shardURL) { s.Until = switchAt }},
+		{"joined", joined, func(s *shardURL) { s.NoMarks = true }}} {
 		for name := range strings.SplitSeq(change.names, ",") {
 			i := slices.IndexFunc(all, func(s shardURL) bool { return s.Name == name })
 			switch {
@@ -62,7 +63,7 @@ func (l *location) shards() ([]shardURL, error) {
 			case i < 0:
 				return nil, refuse("parameter "+change.parameter, "names a shard that is not in the URL; write only its shards, with commas between")
 			default:
-				*change.at(&all[i]) = switchAt
+				change.set(&all[i])
 			}
 		}
 	}

@@ -93,6 +93,8 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&join=b", "parameter at"},
 		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&join=b&at=soon", "parameter at"},
 		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&leave=c&at=2026-01-31T12:00:00Z", "parameter leave"},
+		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&joined=c", "parameter joined"},
+		{"shards://?a=memory%3A%2F%2F&joined=a", "marks"},
 		{"shards://?a=redis%3A%2F%2Flocalhost&b=memory%3A%2F%2F&c=redis%3A%2F%2Flocalhost", "shard 3"},
 		{"shards://?a=memory%3A%2F%2F&leave=a&at=2026-01-31T12:00:00Z", "shards"},
 	} {

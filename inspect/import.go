@@ -222,9 +222,10 @@ func (m *importing) store(ctx context.Context) error {
 
 // restoredJob is the answer for one job of restore.
 type restoredJob struct {
-	Repeated bool   // it existed already, or its ID is remembered
-	Gone     bool   // of Repeated: only its ID is remembered
-	Holder   string // with an error: the holder of its unique key, or of the job
+	Repeated bool        // it existed already, or its ID is remembered
+	Gone     bool        // of Repeated: only its ID is remembered
+	There    *broker.Job // of Repeated: the job that existed
+	Holder   string      // with an error: the holder of its unique key, or of the job
 	Err      error
 }
 
@@ -304,7 +305,7 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 	}
 	if j.Body.Same(&there.Body) &&
 		(j.Restore.CreatedAt.IsZero() || broker.Micros(j.Restore.CreatedAt) == broker.Micros(there.CreatedAt)) {
-		return restoredJob{Repeated: true}, nil
+		return restoredJob{Repeated: true, There: there}, nil
 	}
 	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", broker.ErrDuplicate)}, nil
 }

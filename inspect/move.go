@@ -49,7 +49,8 @@ type Destination struct {
 // ID. It is ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take the
 // job, and ErrWrongState if another decision changed the job meanwhile. It is
 // ErrClaimCheck if the payload is a blob that the destination may not have: see
-// Destination.SharedBlobs.
+// Destination.SharedBlobs. It is ErrInvalid if the destination is several shards, one of
+// them is the source, and the job belongs into that one.
 //
 // The report is valid even with an error. The text of ErrUnsupported says which of the
 // two stores does not move jobs (broker.Limits.NoMove). After ErrUnavailable, jobs may
@@ -116,7 +117,7 @@ func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) 
 				return err
 			case answer.Gone:
 				gone = append(gone, page[n])
-			case answer.Repeated:
+			case answer.Repeated && !isSource(answer.There, &page[n]):
 				there = append(there, page[n])
 			default:
 				back = append(back, page[n])

@@ -10,6 +10,17 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// errSource says that a job is not moved: the destination is shards, one of them is the source, and the job belongs there.
+var errSource = broker.Invalid("destination",
+	"is several shards, and the job is in one of them already; to move it away, name only the others")
+
+// isSource reports whether a job that was found at the destination is the source's own job, and no copy of it: a copy
+// begins with another epoch, and no move holds it.
+func isSource(there, source *broker.Job) bool {
+	return there != nil && there.State == source.State && there.Holder == source.Holder && there.Epoch == source.Epoch &&
+		there.FinishedAt.Equal(source.FinishedAt)
+}
+
 // errRemembered says that the destination remembers the ID because another job had it.
 var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", broker.ErrDuplicate)
 
@@ -103,6 +114,9 @@ func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, rep
 // those that were refused, and counts both.
 func (r *Report) restored(sent []broker.Job, answers []restoredJob) (there, refused []broker.Job) {
 	for n, a := range answers {
+		if isSource(a.There, &sent[n]) || a.Holder != "" && a.Holder == sent[n].Holder && errors.Is(a.Err, broker.ErrWrongState) {
+			a.Err = errSource
+		}
 		if a.Err != nil {
 			r.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
 			refused = append(refused, sent[n])

@@ -77,7 +77,7 @@ const (
 // number of servers may call it: only one of them works at a time, and it stops if it would
 // have to wait longer for a lock.
 func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
-	if last := b.daysTurned.Load(); last != 0 && time.Since(time.Unix(0, last)) < daysPause {
+	if since := time.Since(time.Unix(0, b.daysTurned.Load())); since >= 0 && since < daysPause { // below 0: the host's clock was set back
 		return nil
 	}
 	b.daysTurned.Store(time.Now().UnixNano())

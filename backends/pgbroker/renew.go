@@ -140,7 +140,8 @@ func (r *renewal) follow(ctx context.Context) error {
 // never listens. If the count fails, the last one stays.
 func (r *renewal) countPollers(ctx context.Context) {
 	now, last := time.Now().UnixNano(), r.b.counted.Load()
-	if !r.b.polls() || time.Duration(now-last) < time.Minute || !r.b.counted.CompareAndSwap(last, now) {
+	since := time.Duration(now - last) // below 0: the host's clock was set back
+	if !r.b.polls() || since >= 0 && since < time.Minute || !r.b.counted.CompareAndSwap(last, now) {
 		return
 	}
 	n := 0

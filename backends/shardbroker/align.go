@@ -221,6 +221,8 @@ func (l *lock) drop(ctx context.Context) {
 	if l != nil {
 		req := l.req
 		req.Action = broker.MarkDrop
-		_, _ = l.mark(context.WithoutCancel(ctx), req)
+		ctx, cancel := tidying(ctx)
+		defer cancel()
+		_, _ = l.mark(ctx, req)
 	}
 }

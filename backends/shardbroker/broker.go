@@ -21,6 +21,10 @@ type Shard struct {
 	// From and Until bound the time in which the shard takes new jobs; zero means no
 	// bound. Claims ask the shard at all times. See New.
 	From, Until time.Time
+
+	// NoMarks says that the shard joined by an earlier change, which is over. Marks stay in the other shards,
+	// where they were before that change.
+	NoMarks bool
 }
 
 // Broker is a broker over shards; it implements [broker.Broker].
@@ -31,9 +35,11 @@ type Broker struct {
 	parts  int           // the number of parts into which a limit of a whole queue is divided
 	turn   atomic.Uint64 // a counter, from which each claim takes the shard to begin with
 	lender *lender
+	clock  clock
 
 	mu      sync.Mutex
-	members map[string]*member // by worker
+	members map[string]*member               // by worker
+	strays  map[string]map[broker.Ref]*shard // by worker: the jobs that it has from another shard than that of their label
 }
 
 // shard is one of the stores, with what this process knows of it.
@@ -51,12 +57,13 @@ type shard struct {
 // shards. Set the same time as From of all new shards and as Until of all shards to remove.
 // Choose a time by which all processes have restarted. From then on new jobs go to the new
 // shards, except jobs of a key that still has jobs in its old shard. Remove a shard once
-// [Broker.Left] says that it has no jobs.
+// [Broker.Left] says that it has no jobs. When the jobs that were there at that time have
+// ended, set NoMarks of the new shards instead of From.
 func New(shards ...Shard) (*Broker, error) {
 	if len(shards) == 0 {
 		return nil, broker.Invalid("shards", "is empty; name at least one")
 	}
-	b := &Broker{parts: len(shards), members: make(map[string]*member)}
+	b := &Broker{parts: len(shards), members: make(map[string]*member), strays: make(map[string]map[broker.Ref]*shard)}
 	names := make(map[string]bool, len(shards))
 	for _, s := range shards {
 		if err := broker.CheckName("shard name", s.Name); err != nil {

@@ -49,6 +49,7 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	c.got.More = c.got.More || asked < len(order)
 	if len(req.Settle.Items) > 0 {
 		c.settled.send(ctx, b, c.parts) // to those shards that the claim did not ask
+		b.forgetStrays(req.Worker, req.Settle.Items, c.settled.verdicts)
 		c.got.Verdicts, c.got.SettleErr = c.settled.verdicts, c.settled.whole()
 	}
 	return c.got, errors.Join(c.errs...)
@@ -96,6 +97,7 @@ func (c *claim) ask(ctx context.Context, b *Broker, s *shard) {
 		own.Settle = p.request
 	}
 	a := ask(ctx, []*shard{s}, func(s *shard) (broker.Claimed, error) { return s.Broker.Claim(ctx, own) })[0]
+	b.noteStrays(c.request.Worker, s, a.got.Jobs)
 	if p != nil {
 		settled := answer[[]broker.Verdict]{of: s, got: a.got.Verdicts}
 		if len(a.got.Verdicts) == 0 {

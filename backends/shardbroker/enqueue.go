@@ -3,6 +3,7 @@ package shardbroker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -16,15 +17,15 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	}
 	now := req.Now
 	if now.IsZero() {
-		now = time.Now()
+		now = b.now(ctx)
 	}
 	parts := make(map[*shard]*batch, len(b.shards))
-	receipts, followed := make([]broker.Receipt, len(req.Jobs)), false
+	receipts, followers := make([]broker.Receipt, len(req.Jobs)), []int(nil)
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
 		s, careful := b.target(label(j.ID, &j.Body), j, now)
 		if careful {
-			receipts[i], followed = b.follow(ctx, j, req.Now, now), true
+			followers = append(followers, i)
 			continue
 		}
 		p := parts[s]
@@ -38,9 +39,18 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		parts[b.shards[0]] = new(batch)
 	}
 	refused := b.refuseHung(parts, req.Jobs, receipts)
+	var following sync.WaitGroup
+	if len(followers) > 0 { // the other jobs do not wait for them
+		following.Go(func() {
+			for _, i := range followers {
+				receipts[i] = b.follow(ctx, &req.Jobs[i], req.Now, now)
+			}
+		})
+	}
 	answers := ask(ctx, among(b.shards, parts), func(s *shard) ([]broker.Receipt, error) {
 		return s.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: req.Now, Jobs: parts[s].jobs})
 	})
+	following.Wait()
 	known := 0
 	for _, a := range answers {
 		if a.err == nil {
@@ -54,7 +64,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			}
 		}
 	}
-	if known == 0 && !followed && !refused {
+	if known == 0 && len(followers) == 0 && !refused {
 		return nil, failed(answers)
 	}
 	return receipts, nil
@@ -64,19 +74,31 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 // would the jobs of other shards in it. Shards that fail at once are asked each time.
 func (b *Broker) refuseHung(parts map[*shard]*batch, jobs []broker.NewJob, receipts []broker.Receipt) (refused bool) {
 	for s, p := range parts {
-		wait, hung := s.away()
-		if wait <= 0 || !hung || len(p.places) == 0 {
+		err := s.hangs()
+		if err == nil || len(p.places) == 0 {
 			continue
 		}
-		hint := fmt.Sprintf("shard %q did not answer; it is asked again in %v", s.Name, wait.Round(time.Millisecond))
 		for _, i := range p.places {
-			err := &broker.Error{Op: "enqueue", Queue: jobs[i].Queue, ID: jobs[i].ID, Err: broker.ErrUnavailable, Hint: hint}
-			receipts[i] = broker.Receipt{Queue: jobs[i].Queue, ID: jobs[i].ID, Err: err}
+			receipts[i] = refusal(&jobs[i], err)
 		}
 		delete(parts, s)
 		refused = true
 	}
 	return refused
+}
+
+// hangs returns the error for jobs of a shard that lately did not answer in time; nil if it did.
+func (s *shard) hangs() error {
+	wait, hung := s.away()
+	if wait <= 0 || !hung {
+		return nil
+	}
+	hint := fmt.Sprintf("shard %q did not answer; it is asked again in %v", s.Name, wait.Round(time.Millisecond))
+	return &broker.Error{Err: broker.ErrUnavailable, Hint: hint}
+}
+
+func refusal(j *broker.NewJob, err error) broker.Receipt {
+	return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
 }
 
 // batch is what a request has for one shard.

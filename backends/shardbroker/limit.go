@@ -53,9 +53,9 @@ func (r rule) parts(infos []*broker.QueueInfo) []int64 {
 }
 
 // asked returns the limits that a request sets for a queue; 0 for none.
-func (b *Broker) asked(req *broker.PolicyRequest) map[limit]int64 {
+func asked(req *broker.PolicyRequest) map[limit]int64 {
 	asked := make(map[limit]int64)
-	if req.Key != "" || !b.lends() {
+	if req.Key != "" {
 		return asked
 	}
 	for _, c := range req.Changes() {

@@ -11,7 +11,7 @@ import (
 
 // quietTime is how long before the switch a job whose shard changes is refused, if it has a
 // key or may be a duplicate. It must be longer than any call takes, and than the clocks of
-// processes differ.
+// the shards differ.
 const quietTime = 10 * time.Second
 
 // A probe is a job that holds an ID and a unique key in the old shard while the job
@@ -21,6 +21,7 @@ const (
 	probeDelay = broker.MaxDelay / 2
 	probeTime  = time.Minute // then the probe of a process that died frees its unique key, and Prune deletes it
 	probeStep  = 20 * time.Millisecond
+	tidyTime   = time.Second
 )
 
 // target returns the shard for a new job. It reports careful instead if follow has to decide:
@@ -47,11 +48,12 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 // same key, or a holder of the unique key that the job may replace or wait for, otherwise in the
 // new shard. Meanwhile a probe in the old shard holds the job's ID and unique key.
 func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
-	refused := func(err error) broker.Receipt {
-		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
-	}
+	refused := func(err error) broker.Receipt { return refusal(j, err) }
 	if err := j.Check(b.limits); err != nil {
 		return refused(err)
+	}
+	if err := ctx.Err(); err != nil { // the calls for earlier jobs took all the time; no shard is to blame
+		return refused(fmt.Errorf("%w: %w", broker.ErrUnavailable, err))
 	}
 	if now.Before(b.routes.at) {
 		hint := fmt.Sprintf("its shard changes at %s; try again then", b.routes.at.Format(time.RFC3339))
@@ -59,8 +61,13 @@ func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Ti
 	}
 	of := b.routes.of(label(j.ID, &j.Body))
 	home, former := of[0], of[1]
+	for _, s := range of {
+		if err := s.hangs(); err != nil {
+			return refused(err)
+		}
+	}
 	m := &mover{b: b, sent: sent, former: former, job: j}
-	keyed := j.Body.Key != "" && !b.limits.NoFlow
+	keyed := j.Body.Key != "" && !b.limits.NoFlow && !broker.Reserved(j.Queue) // where a key only finds jobs, which may never end
 	if keyed || j.TakesKey() {
 		lock, err := m.lock(ctx)
 		if err != nil {
@@ -84,8 +91,16 @@ func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Ti
 	}
 	r = m.store(ctx, home, *j)
 	refs := []broker.Ref{{Queue: j.Queue, ID: j.ID, Epoch: broker.AnyEpoch}}
-	_, _ = former.Broker.Operate(context.WithoutCancel(ctx), broker.Operation{Now: sent, Kind: broker.OpDelete, Refs: refs})
+	ctx, cancel := tidying(ctx)
+	defer cancel()
+	_, _ = former.Broker.Operate(ctx, broker.Operation{Now: sent, Kind: broker.OpDelete, Refs: refs})
 	return r
+}
+
+// tidying returns a context for the last call of an enqueue, which is worth making even if the caller has gone. If a
+// shard hangs, what is left ends by itself, and the caller must not wait for it.
+func tidying(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 }
 
 // mover stores one job whose shard changed.
@@ -174,7 +189,7 @@ func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error
 	var errs []error
 	now := req.Now
 	if now.IsZero() {
-		now = time.Now()
+		now = b.now(ctx)
 	}
 	for _, s := range b.routes.former {
 		for _, queue := range req.Queues {

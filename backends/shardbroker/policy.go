@@ -30,7 +30,10 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 }
 
 func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	for which, total := range b.asked(&req) {
+	for which, total := range asked(&req) {
+		if b.limits.NoMark || b.limits.NoFlow {
+			break
+		}
 		if _, err := b.noteLimit(ctx, queueLimit{which, req.Queue}, total); err != nil {
 			return broker.Policy{}, err
 		}
@@ -60,7 +63,8 @@ func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broke
 	return all, nil
 }
 
-// asSet puts limits into a sum of parts as they were set: the parts are less while one moves.
+// asSet puts limits into a sum of parts as they were set: the parts are less while one moves, and more after a change of
+// shards that was taken back, since the shards that did not join keep theirs.
 func (b *Broker) asSet(ctx context.Context, queue string, all *broker.Policy) error {
 	for _, which := range limits {
 		if sum := which.Of(all); sum > 0 && b.lends() {
@@ -68,7 +72,9 @@ func (b *Broker) asSet(ctx context.Context, queue string, all *broker.Policy) er
 			if err != nil {
 				return err
 			}
-			which.Set(all, max(sum, total))
+			if total > 0 {
+				which.Set(all, total)
+			}
 		}
 	}
 	return nil
@@ -115,7 +121,10 @@ func (b *Broker) raised(ctx context.Context, req broker.PolicyRequest) ([]answer
 // levelsOf returns the levels that a request sets, and what the shards have of them.
 func (b *Broker) levelsOf(ctx context.Context, req broker.PolicyRequest) (levels map[*level]int64, infos []*broker.QueueInfo, err error) {
 	levels = make(map[*level]int64)
-	for which, total := range b.asked(&req) {
+	if !b.lends() {
+		return levels, nil, nil
+	}
+	for which, total := range asked(&req) {
 		if v, ok := which.(*level); ok && total > 0 {
 			levels[v] = total
 		}

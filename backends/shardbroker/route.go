@@ -2,6 +2,7 @@ package shardbroker
 
 import (
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -24,7 +25,8 @@ func newRoutes(shards []*shard) (r routes, err error) {
 				continue
 			}
 			if !r.at.IsZero() && !r.at.Equal(at) {
-				return r, broker.Invalid("shard", "%q changes at another time than other shards; use the same time for all", s.Name)
+				return r, broker.Invalid("shard",
+					"%q changes at another time than other shards; use the same time for all, and NoMarks for those that joined earlier", s.Name)
 			}
 			r.at = at
 		}
@@ -35,14 +37,20 @@ func newRoutes(shards []*shard) (r routes, err error) {
 			r.now = append(r.now, s)
 		}
 		if s.From.IsZero() {
+			r.former = append(r.former, s)
+		}
+		if s.From.IsZero() && !s.NoMarks {
 			r.fixed = append(r.fixed, s)
 		}
 	}
-	if r.former = r.fixed; r.at.IsZero() {
-		r.former = nil
-	}
-	if len(r.now) == 0 || len(r.fixed) == 0 {
+	if len(r.now) == 0 || len(r.former) == 0 {
 		return r, broker.Invalid("shards", "are none before or after the change; keep one of them, or add one")
+	}
+	if len(r.fixed) == 0 {
+		return r, broker.Invalid("shards", "have no place for marks; take NoMarks from one of them")
+	}
+	if r.at.IsZero() {
+		r.former = nil
 	}
 	return r, nil
 }
@@ -97,11 +105,46 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// holds returns the shards that may have a claimed job. For a broken job these are all shards,
-// since its body cannot be read.
-func (b *Broker) holds(j *broker.Job) []*shard {
+// holds returns the shards that may have the lease of a worker's job. For a broken job these are all shards, since its
+// body cannot be read.
+func (b *Broker) holds(worker string, j *broker.Job) []*shard {
 	if j.Broken != nil {
 		return b.shards
 	}
+	b.mu.Lock()
+	from := b.strays[worker][j.Ref()]
+	b.mu.Unlock()
+	if from != nil {
+		return []*shard{from}
+	}
 	return b.routes.of(label(j.ID, &j.Body))
+}
+
+// noteStrays remembers from which shard a worker has jobs that do not belong there. They were stored without this broker,
+// by processes with another list of shards, or before a change of shards that is over. Each must end where it is.
+func (b *Broker) noteStrays(worker string, s *shard, jobs []broker.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Broken != nil || slices.Contains(b.routes.of(label(j.ID, &j.Body)), s) {
+			continue
+		}
+		b.mu.Lock()
+		if b.strays[worker] == nil {
+			b.strays[worker] = make(map[broker.Ref]*shard)
+		}
+		b.strays[worker][j.Ref()] = s
+		b.mu.Unlock()
+	}
+}
+
+// forgetStrays forgets jobs whose leases have ended.
+func (b *Broker) forgetStrays(worker string, items []broker.Settlement, verdicts []broker.Verdict) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.strays[worker]
+	for i := range verdicts {
+		if v := &verdicts[i]; len(of) > 0 && v.State != broker.StateActive && !broker.StoreFailed(v.Err) {
+			delete(of, items[i].Job.Ref())
+		}
+	}
 }

@@ -81,11 +81,46 @@ func TestNew_RefusesShardsThatDoNotFit(t *testing.T) {
 		"a nil pointer":  {{Name: "a", Broker: (*membroker.Broker)(nil)}},
 		"two times":      {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at}, {Name: "c", Broker: b, From: at.Add(1)}},
 		"comes and goes": {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at, Until: at}},
+		"no marks":       {{Name: "a", Broker: b, NoMarks: true}, {Name: "b", Broker: b, From: at}},
 		"none before":    {{Name: "a", Broker: b, From: at}},
 		"none after":     {{Name: "a", Broker: b, Until: at}},
 	} {
 		if _, err := New(shards...); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: error %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+// A change is over, and others follow: jobs go to the shards as if they had always been there, and marks stay where they
+// were before the first one.
+func TestRoutes_MarksStayInEveryLaterChange(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_800_000_000, 0)
+	of := func(shards ...Shard) *Broker {
+		for i := range shards {
+			shards[i].Broker = membroker.New()
+		}
+		return opened(t, shards...)
+	}
+	first, even := of(Shard{Name: "a"}, Shard{Name: "b"}), of(Shard{Name: "a"}, Shard{Name: "b"}, Shard{Name: "c"})
+	joined := Shard{Name: "c", NoMarks: true}
+	leaves := joined
+	leaves.Until = at
+	for name, b := range map[string]*Broker{
+		"over":        of(Shard{Name: "a"}, Shard{Name: "b"}, joined),
+		"another":     of(Shard{Name: "a"}, Shard{Name: "b"}, joined, Shard{Name: "d", From: at}),
+		"taken back":  of(Shard{Name: "a"}, Shard{Name: "b"}, leaves),
+		"an old goes": of(Shard{Name: "a"}, Shard{Name: "b", Until: at}, joined),
+	} {
+		for i := range 200 {
+			l := hash(fmt.Sprint("label ", i))
+			if is, was := highest(b.routes.fixed, l).Name, highest(first.routes.fixed, l).Name; is != was {
+				t.Errorf("%s: a mark moved from shard %s to %s", name, was, is)
+			}
+			shards := b.routes.of(l)
+			if was := highest(even.routes.now, l).Name; shards[len(shards)-1].Name != was {
+				t.Errorf("%s: before the next change a job belongs to shard %s, want %s", name, shards[len(shards)-1].Name, was)
+			}
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Settle sends each item to its shard, with the request's Number, which each shard compares
+// Settle sends each item to the shard that gave its job, with the request's Number, which each shard compares
 // with the worker's last number there. While shards change, and for a broken job, an item
 // goes to each shard that may have the lease; shards without the lease change nothing. §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
@@ -22,6 +22,7 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 	}
 	settled := newSettled(&req)
 	settled.send(ctx, b, parts)
+	b.forgetStrays(req.Worker, req.Items, settled.verdicts)
 	return settled.verdicts, settled.whole()
 }
 
@@ -34,7 +35,7 @@ type part struct {
 func (b *Broker) divide(req *broker.SettleRequest) map[*shard]*part {
 	parts := make(map[*shard]*part, len(b.shards))
 	for i, item := range req.Items {
-		for _, s := range b.holds(item.Job) {
+		for _, s := range b.holds(req.Worker, item.Job) {
 			p := parts[s]
 			if p == nil {
 				p = &part{request: *req}

@@ -78,6 +78,7 @@ func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards 
 	failures := 0
 	for range shards {
 		a := <-answers
+		b.noteStrays(req.Worker, a.of, a.got.Jobs)
 		gather(&got, &a.got)
 		a.of.more.Store(a.err == nil && a.got.More)
 		switch {

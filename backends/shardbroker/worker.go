@@ -124,6 +124,7 @@ func (b *Broker) leave(worker string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.members, worker)
+	delete(b.strays, worker)
 }
 
 // Retire ends the worker in all shards. §12.
@@ -159,6 +160,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (got br
 		own := req
 		own.Max, own.Bytes = req.Max-len(got.Jobs), room
 		a := ask(ctx, []*shard{s}, func(s *shard) (broker.Claimed, error) { return s.Broker.Reclaim(ctx, own) })[0]
+		b.noteStrays(req.Worker, s, a.got.Jobs)
 		gather(&got, &a.got)
 		room -= size(a.got.Jobs)
 		errs = append(errs, a.err)

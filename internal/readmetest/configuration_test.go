@@ -169,7 +169,7 @@ func parameters(t *testing.T, root fs.FS, page *bytes.Buffer) {
 	fmt.Fprintf(page, "| `redis+sentinel` `rediss+sentinel` | %s | %s |\n", list(ours["Redis"]), list(d["redisParams"], d["sentinelParams"]))
 	fmt.Fprintf(page, "| `postgres` `postgresql` | %s | %s, and settings of the session |\n",
 		list(ours["Postgres"]), list(d["postgresParams"]))
-	page.WriteString("| `shards` | a name for each shard, `join` `leave` `at`: see [shards](backends/shards.md) | |\n" +
+	page.WriteString("| `shards` | a name for each shard, `join` `leave` `at` `joined`: see [shards](backends/shards.md) | |\n" +
 		"| `file` | none | |\n| `memory` | none | |\n\n")
 }
 

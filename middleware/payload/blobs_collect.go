@@ -48,7 +48,8 @@ const (
 //     that no broker knows are kept, in case it is the wrong one.
 //   - grace is longer than the time from putting a blob until its job is
 //     stored: some seconds for an Enqueue that is repeated, or the duration of
-//     the transaction around it. Zero means DefaultBlobGrace.
+//     the transaction around it. It is also longer than the clocks of the hosts
+//     that put and collect blobs differ. Zero means DefaultBlobGrace.
 //   - The store of jobs does not go back in time. A Redis that loses its last
 //     second in a failover can bring back a job that had ended and whose blob
 //     was collected: it then fails with ErrNoBlob. To exclude that, give jobs a

@@ -97,13 +97,15 @@ func (c *cli) die(n int, message string) {
 	}
 }
 
-// storeOf returns commands for a new store of a backend.
+// storeOf returns commands for a new store of a backend. They share a connection to it: connecting would take most of
+// their time, and processes of the command, in other tests, do connect.
 func storeOf(t *testing.T, backend string) *cli {
 	t.Helper()
-	c := &cli{t: t, open: backends.Open}
+	c := &cli{t: t}
 	switch backend {
 	case "memory":
 		c, _ = inMemory(t)
+		return c
 	case "redis":
 		c.url = testenv.RedisPlace(t)
 	case "postgres":
@@ -112,8 +114,24 @@ func storeOf(t *testing.T, backend string) *cli {
 			t.Fatal(err)
 		}
 	}
+	b, err := backends.Open(t.Context(), c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.open = func(context.Context, string) (broker.Broker, error) { return kept{b}, nil }
 	return c
 }
+
+// kept is a store that stays open when a command has ended.
+type kept struct{ broker.Broker }
+
+func (k kept) Close() error          { return nil }
+func (k kept) Unwrap() broker.Broker { return k.Broker }
 
 // onEachStore runs a test on each backend.
 func onEachStore(t *testing.T, test func(t *testing.T, c *cli)) {

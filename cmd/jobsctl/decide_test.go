@@ -41,16 +41,16 @@ func (c *cli) enqueued(n int, queue, typ string, delay time.Duration) {
 
 func TestDecide_LargeAndUnfilteredDecisionsAskWithTheNumber(t *testing.T) {
 	onEachStore(t, func(t *testing.T, c *cli) {
-		c.enqueued(2300, "mail", "email:digest", time.Hour)
+		c.enqueued(1100, "mail", "email:digest", time.Hour)
 		c.enqueued(30, "mail", "email:welcome", time.Hour)
 		for _, d := range []struct {
 			code int
 			args string
 			want string
 		}{
-			{7, "reschedule --all", "about 2,330 jobs"},
-			{7, "reschedule --queue mail", "about 2,330 jobs"},
-			{7, "reschedule --type email:digest", "about 2,300 jobs"},
+			{7, "reschedule --all", "about 1,130 jobs"},
+			{7, "reschedule --queue mail", "about 1,130 jobs"},
+			{7, "reschedule --type email:digest", "about 1,100 jobs"},
 			{7, "reschedule --type email:digest --limit 101", "about 101 jobs"},
 			{7, "cancel --type email:welcome --state scheduled", "about 30 jobs"}, // always asks
 			{0, "reschedule --type email:digest --limit 100 --in 3h", ""},
@@ -63,10 +63,10 @@ func TestDecide_LargeAndUnfilteredDecisionsAskWithTheNumber(t *testing.T) {
 				t.Errorf("jobsctl %s asks %q, want %q\n%s", d.args, errs, d.want, out)
 			}
 		}
-		c.has(c.run(0, "reschedule", "--all", "--in", "1h", "--yes"), `^2,330 of 2,330 jobs rescheduled\.\n$`)
-		c.has(c.run(0, "delete", "--state", "scheduled", "--all", "--dry-run"), `^2,330 jobs would be deleted`)
+		c.has(c.run(0, "reschedule", "--all", "--in", "1h", "--yes"), `^1,130 of 1,130 jobs rescheduled\.\n$`)
+		c.has(c.run(0, "delete", "--state", "scheduled", "--all", "--dry-run"), `^1,130 jobs would be deleted`)
 		c.stdin = "y\n"
-		c.has(c.run(0, "delete", "--state", "scheduled", "--queue", "mail"), `^2,330 of 2,330 jobs deleted\.\n$`)
+		c.has(c.run(0, "delete", "--state", "scheduled", "--queue", "mail"), `^1,130 of 1,130 jobs deleted\.\n$`)
 	})
 }
 

@@ -31,6 +31,8 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
+	a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
+	root := a.root()
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -43,8 +45,7 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 				continue // output of a command
 			}
 			found++
-			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
-			cmd, args, err := a.root().Find(words(line)[1:])
+			cmd, args, err := root.Find(words(line)[1:])
 			if err == nil && cmd.HasSubCommands() && cmd.HasParent() && !strings.Contains(cmd.Use, " ") {
 				t.Errorf("%s: %s: %s needs one of its verbs", file, line, cmd.CommandPath())
 			}

@@ -25,7 +25,8 @@ func (c *cli) object(code int, v any, args ...string) {
 func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 	onPairs(t, func(t *testing.T, c, d *cli) {
 		for n := range 3 {
-			c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", fmt.Sprint("p", n), "--payload", fmt.Sprint(n), "--header", "tenant=x")
+			c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", fmt.Sprint("p", n), "--payload", fmt.Sprint(n),
+				"--header", "tenant=x")
 		}
 		c.run(0, "enqueue", "--type", "email:late", "--queue", "mail", "--id", "late", "--delay", "1h")
 		c.run(0, "queues", "policy", "mail", "--max-depth", "50", "--priority-round", "20")

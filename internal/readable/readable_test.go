@@ -1,6 +1,7 @@
 package readable
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,32 @@ func TestReadable_WhatTurnsTextAroundIsWrittenAsAnEscape(t *testing.T) {
 	}
 	if got, want := PlainLines("a\tb\n\x07c\n\n"), "a    b\n\\ac"; got != want {
 		t.Errorf("PlainLines gave %q, want %q", got, want)
+	}
+}
+
+func TestReadable_EscapedJSONMeansTheSame(t *testing.T) {
+	t.Parallel()
+	const text = "plain ünï 字 \U0001f600 \u202e \u0085 \x7f \U000e0001 \"quoted\" \\"
+	plain, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	indented := append(plain, "\r\n\t"...) // white space around JSON is no text
+	for name, escape := range map[string]func(rune) bool{"harmful": Harmful, "beyond ASCII": func(r rune) bool { return r > 126 }} {
+		escaped := AppendJSON([]byte("[1,"), indented, escape)
+		var back []any
+		if err := json.Unmarshal(append(escaped, ']'), &back); err != nil || back[1] != text || strings.ContainsFunc(string(escaped), escape) {
+			t.Errorf("%s: %s means %q, %v", name, escaped, back, err)
+		}
+	}
+}
+
+func TestReadable_TextsAreCutByCharacters(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"": "", "four": "four", "fünf": "fünf", "sixsix": "six…", "字字字字字": "字字字…"} {
+		if got := Cut(in, 4); got != want {
+			t.Errorf("Cut(%q) is %q, want %q", in, got, want)
+		}
 	}
 }
 

@@ -32,7 +32,9 @@ const degree = 16
 // start is before all entries.
 var start = entry{at: math.MinInt64, seq: math.MinInt64}
 
-func newList[T any]() list[T] { return list[T]{btree.NewG(degree, place[T].before)} }
+func newList[T any]() list[T] {
+	return list[T]{btree.NewG(degree, func(p, q place[T]) bool { return p.before(q) })}
+}
 
 func (p place[T]) before(q place[T]) bool { return p.at < q.at || p.at == q.at && p.seq < q.seq }
 

@@ -64,7 +64,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 		first := tries == 0
 		c = &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, heard: heard,
 			limit: req.Max - len(got.Jobs), room: room, state: state}
-		c.shares, shares = cutRound(shares)
+		c.shares, shares = cutRepeat(shares, func(s broker.Share) string { return s.Queue })
 		if first {
 			c.looked = c.shares // also queues that the claim does not reach: the worker may have ended there
 		}
@@ -102,14 +102,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 	}
 	b.noteLooks(req, &got.Claimed, state)
 	var errs []error
-	asked := make(map[string]bool, len(state))
-	for _, share := range req.Queues {
-		q, ok := state[share.Queue]
-		if !ok || asked[share.Queue] {
-			continue
-		}
-		asked[share.Queue] = true
-		errs = append(errs, broker.About(q.err, "claim", share.Queue, ""))
+	for queue, q := range state {
+		errs = append(errs, broker.About(q.err, "claim", queue, ""))
 		got.NextDue = earlier(got.NextDue, q.nextDue)
 	}
 	return got, errors.Join(errs...)
@@ -161,6 +155,7 @@ type claiming struct {
 	counted int64 // when rates counted the leased jobs, in the last queue that did: after the locks, so later than at
 	due     int   // how many due jobs became pending
 	jobs    []broker.Job
+	taken   []int           // how many of the jobs are of each share
 	size    int             // bytes of the jobs
 	cut     bool            // claim.sql left out jobs because of their bytes
 	full    map[string]bool // queues without keys and limits that gave all jobs that a share may take
@@ -318,17 +313,17 @@ func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 // finish fills in the queues of the jobs, and sorts the jobs in the order of their queues: an
 // update returns its rows in any order.
 func (c *claiming) finish() {
-	taken := make([]int, len(c.shares))
+	c.taken = make([]int, len(c.shares))
 	c.full = make(map[string]bool)
 	order := make([]int, len(c.jobs))
 	for i := range c.jobs {
 		share := c.shareOf[c.places[i].queue]
 		c.jobs[i].Queue = c.shares[share].Queue
-		taken[share]++
+		c.taken[share]++
 		order[i] = i
 	}
 	for i, s := range c.shares {
-		if !c.flow && taken[i] > 0 && taken[i] == min(s.Max, c.limit) {
+		if !c.flow && c.taken[i] > 0 && c.taken[i] == min(s.Max, c.limit) {
 			c.full[s.Queue] = true
 		}
 	}

@@ -1,7 +1,6 @@
 package pgbroker
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 
@@ -75,8 +74,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	}
 	t := s.turns[0]
 	if !t.served {
-		q, err := b.room(ctx, in, t.queue)
-		if err = cmp.Or(err, checkLayout(q.layout)); err != nil {
+		if err := in.run(ctx, b.notNewer(t.queue)); err != nil {
 			return err
 		}
 	}

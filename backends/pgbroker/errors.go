@@ -74,6 +74,17 @@ func sqlState(err error) string {
 	return ""
 }
 
+// notNewer returns the step that refuses queues whose rows a newer release wrote.
+func (b *Broker) notNewer(queues ...string) step {
+	return b.step("queue_layout", func(r rows) error {
+		layout := 0
+		if err := one(&layout)(r); err != nil {
+			return err
+		}
+		return checkLayout(layout)
+	}, queues)
+}
+
 // checkLayout refuses a queue whose rows a newer release wrote.
 func checkLayout(layout int) error {
 	if layout <= knownLayout {

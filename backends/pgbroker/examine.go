@@ -66,8 +66,6 @@ func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos strin
 		return "", e.days(ctx)
 	case "turns":
 		return "", e.turns(ctx)
-	case "marks":
-		return e.marks(ctx, after)
 	case "verdicts":
 		return e.verdicts(ctx, after, number)
 	case "counts":

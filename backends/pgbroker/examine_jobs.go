@@ -55,7 +55,7 @@ func (e *examiner) jobs(ctx context.Context, after string, queue int64) (string,
 			continue
 		}
 		for _, p := range f.problems(e.Now) {
-			n := noted{Finding: told(p.code, f.String(), p.about(f), "%s", p.what)}
+			n := noted{Finding: told(p.code, f.String(), f.id, "%s", p.what)}
 			n.Left = p.left
 			if p.code == "queue-record-missing" {
 				n = e.recover(f.owner, f.id)
@@ -93,15 +93,7 @@ func (e *examiner) look(ctx context.Context, on session, after string, queue int
 // problem is something that is wrong with a job.
 type problem struct {
 	code, what string
-	id         string // what the problem is about, if it is not the job
 	left       string // why it cannot be repaired
-}
-
-func (p *problem) about(f *jobFacts) string {
-	if p.id != "" {
-		return p.id
-	}
-	return f.id
 }
 
 // problems returns what is wrong with a job. If its state is wrong, it returns only the first

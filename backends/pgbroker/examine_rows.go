@@ -10,7 +10,7 @@ import (
 // rowCheck reads a row, and returns what is wrong with it.
 type rowCheck func(r rows) (id string, o owner, wrong []noted, err error)
 
-// rows examines a page of a table whose rows are about jobs.
+// rows examines a page of a table.
 func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (string, error) {
 	var found []noted
 	last := ""
@@ -30,6 +30,8 @@ func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (s
 	switch part {
 	case "dead", "history":
 		s = e.b.step("examine_ended", read(e.ended), part == "dead", after, queue, e.req.Limit)
+	case "marks":
+		s = e.b.step("examine_marks", read(e.mark), after, e.req.Limit)
 	case "unique keys":
 		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
 	case "remembered":
@@ -57,21 +59,20 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 	if err = r.Scan(&id, &o.number, &o.name, &o.layout, &state, &lane, &both, &first); err != nil {
 		return id, o, nil, err
 	}
-	s := broker.State(state)
+	find := func(code, what string, repair func(context.Context) error) {
+		wrong = []noted{{told(code, o.String(), id, "%s", what), repair}}
+	}
+	mend := e.run(e.b.step("examine_lanes", nil, id, o.number))
 	switch {
 	case o.name == nil && first:
-		wrong = append(wrong, e.recover(o, id))
+		wrong = []noted{e.recover(o, id)}
 	case o.name == nil:
 	case both:
-		wrong = append(wrong, noted{told("job-listed-twice", o.String(), id, "it is dead, and has a record of another end"),
-			e.keepDead(id, o)})
+		find("job-listed-twice", "it is dead, and has a record of another end", e.keepDead(id, o))
 	case lane < 2 || lane > 9:
-		wrong = append(wrong, noted{told("lane-unknown", o.String(), id,
-			"it is dead, and a redrive would put it into a lane that claims do not read"),
-			e.run(e.b.step("examine_lanes", nil, id, o.number))})
-	case !s.Final():
-		wrong = append(wrong, noted{told("state-unknown", o.String(), id, "its record has a state that no version wrote"),
-			e.run(e.b.step("examine_lanes", nil, id, o.number))})
+		find("lane-unknown", "it is dead, and a redrive would put it into a lane that claims do not read", mend)
+	case !broker.State(state).Final():
+		find("state-unknown", "its record has a state that no version wrote", mend)
 	}
 	return id, o, wrong, nil
 }
@@ -97,24 +98,22 @@ func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err er
 	if err = r.Scan(&key, &o.number, &o.name, &o.layout, &holder, &mode, &ends, &state, &its, &ended, &dead); err != nil {
 		return key, o, nil, err
 	}
-	free := e.run(e.b.step("examine_free", nil, key, o.number, holder))
+	find := func(code, about, what string, args ...any) {
+		wrong = []noted{{told(code, o.String(), about, what, args...), e.run(e.b.step("examine_free", nil, key, o.number, holder))}}
+	}
 	window := broker.UniqueMode(mode) == broker.UniqueWindow
 	switch {
 	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which does not exist",
-			o.number), free})
+		find("row-without-queue", key, "a unique key is held in queue number %d, which does not exist", o.number)
 	case window && !ends:
-		wrong = append(wrong, noted{told("unique-window-never-lapses", o.String(), key, "the window of the key has no end"), free})
+		find("unique-window-never-lapses", key, "the window of the key has no end")
 	case window:
 	case state == nil && dead:
-		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is dead and still holds the unique key %q",
-			key), free})
+		find("unique-key-of-ended-job", holder, "it is dead and still holds the unique key %q", key)
 	case state == nil:
-		wrong = append(wrong, noted{told("unique-key-of-missing-job", o.String(), holder,
-			"it holds the unique key %q and is not stored", key), free})
+		find("unique-key-of-missing-job", holder, "it holds the unique key %q and is not stored", key)
 	case its == nil || *its != key || broker.UniqueMode(mode) == broker.UniqueUntilStarted && broker.State(*state) == broker.StateActive:
-		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is %v and still holds the unique key %q",
-			broker.State(*state), key), free})
+		find("unique-key-of-ended-job", holder, "it is %v and still holds the unique key %q", broker.State(*state), key)
 	}
 	return key, o, wrong, nil
 }
@@ -148,31 +147,14 @@ func (e *examiner) turns(ctx context.Context) error {
 		e.run(e.b.step("examine_sequences", nil, highest, nil))})
 }
 
-// marks examines a page of marks.
-func (e *examiner) marks(ctx context.Context, after string) (string, error) {
-	var found []noted
-	last := ""
-	err := e.b.run(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
-		var name string
-		var fence, given int64
-		if err := r.Scan(&name, &fence, &given); err != nil {
-			return err
-		}
-		e.Records++
-		last = writePlace(name, 0)
-		if fence > given {
-			found = append(found, noted{told("mark-fence-behind", "", name, "its fence is %d, the last one given out is %d", fence, given),
-				e.run(e.b.step("examine_sequences", nil, nil, fence))})
-		}
-		return nil
-	}), after, e.req.Limit))
-	if err != nil {
-		return "", err
+// mark reads a row of examine_marks.sql.
+func (e *examiner) mark(r rows) (name string, _ owner, wrong []noted, err error) {
+	var fence, given int64
+	if err = r.Scan(&name, &fence, &given); err == nil && fence > given {
+		wrong = []noted{{told("mark-fence-behind", "", name, "its fence is %d, the last one given out is %d", fence, given),
+			e.run(e.b.step("examine_sequences", nil, nil, fence))}}
 	}
-	if e.Records < e.req.Limit {
-		last = ""
-	}
-	return last, e.note(ctx, found...)
+	return name, owner{}, wrong, err
 }
 
 // verdicts examines a page of the verdicts of settles.

@@ -29,10 +29,8 @@ func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, e
 		return page, err
 	}
 	var at int64
-	layout := 0
-	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(q.Now).micros),
-		b.step("queue_layout", one(&layout), []string{q.Queue}), f.step(b))
-	if err = cmp.Or(err, checkLayout(layout)); err != nil {
+	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(q.Now).micros), b.notNewer(q.Queue), f.step(b))
+	if err != nil {
 		return page, err
 	}
 	page.Now, page.Jobs = broker.FromMicros(at), f.jobs

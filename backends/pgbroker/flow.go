@@ -263,12 +263,9 @@ func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow 
 // askBehind makes the claim ask again for a queue that turned out to have keys or limits, and for
 // the shares after it.
 func (c *claiming) askBehind() {
-	taken := make(map[string]int)
-	for i := range c.jobs {
-		taken[c.jobs[i].Queue]++
-	}
-	for _, s := range c.shares[c.behind-1:] {
-		if s.Max -= taken[s.Queue]; s.Max > 0 {
+	for i := c.behind - 1; i < len(c.shares); i++ {
+		s := c.shares[i]
+		if s.Max -= c.taken[i]; s.Max > 0 {
 			c.begins = append(c.begins, s)
 		}
 	}

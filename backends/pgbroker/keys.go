@@ -26,14 +26,13 @@ func (b *Broker) keys(ctx context.Context, req *broker.KeysRequest) (reply broke
 		names, limit = req.Names, len(req.Names)
 	}
 	var at int64
-	layout := 0
-	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros),
-		b.step("queue_layout", one(&layout), []string{req.Queue}), b.step("keys", each(func(r rows) error {
+	err = b.run(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros), b.notNewer(req.Queue),
+		b.step("keys", each(func(r rows) error {
 			k, err := scanKey(r, at)
 			reply.Keys = append(reply.Keys, k)
 			return err
 		}), req.Queue, names, req.Cursor, limit, broker.MaxKeyCount))
-	if err = cmp.Or(err, checkLayout(layout)); err != nil {
+	if err != nil {
 		return broker.KeysReply{}, err
 	}
 	reply.Now = broker.FromMicros(at)

@@ -31,7 +31,7 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 		rest := byQueue[queue]
 		for len(rest) > 0 {
 			o := &operating{b: b, op: &op, now: clockOf(op.Now), queue: queue}
-			o.results, rest = cutRefs(rest)
+			o.results, rest = cutRepeat(rest, func(r *broker.OperationResult) string { return r.Ref.ID })
 			err := o.run(ctx)
 			if sqlState(err) == lockTimeout {
 				o.oneByOne(ctx)
@@ -51,18 +51,6 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 		r.Err = broker.About(r.Err, verb, r.Ref.Queue, r.Ref.ID)
 	}
 	return results, nil
-}
-
-// cutRefs returns the first results, up to the first job that is named again, and the rest.
-func cutRefs(all []*broker.OperationResult) (run, rest []*broker.OperationResult) {
-	seen := make(map[string]bool, len(all))
-	for i, r := range all {
-		if seen[r.Ref.ID] {
-			return all[:i], all[i:]
-		}
-		seen[r.Ref.ID] = true
-	}
-	return all, nil
 }
 
 // operating is one decision about jobs of one queue, none of them named twice.
@@ -143,7 +131,6 @@ func (o *operating) look(ctx context.Context, s session) error {
 	for i, r := range o.results {
 		ids[i] = r.Ref.ID
 	}
-	layout := 0
 	place := each(func(r rows) error {
 		var id string
 		var state int16
@@ -156,7 +143,7 @@ func (o *operating) look(ctx context.Context, s session) error {
 		return err
 	})
 	hot := o.b.step("operate_look_job", place, o.queue, ids)
-	err := s.run(ctx, o.b.byIndex(false), o.b.step("queue_layout", one(&layout), []string{o.queue}), hot,
+	return s.run(ctx, o.b.byIndex(false), o.b.notNewer(o.queue), hot,
 		o.b.step("operate_look_dead", each(func(r rows) error {
 			var row jobRow
 			if err := r.Scan(row.columns()...); err != nil {
@@ -166,7 +153,6 @@ func (o *operating) look(ctx context.Context, s session) error {
 			return nil
 		}), o.queue, ids),
 		o.b.step("operate_look_history", place, o.queue, ids), hot)
-	return cmp.Or(err, checkLayout(layout))
 }
 
 // cutBehind leaves a job that waits behind an earlier job of this decision, and all jobs after it, for the next

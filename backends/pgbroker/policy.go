@@ -53,9 +53,7 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	err = b.run(ctx, change)
 	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
-		if layout, err = b.layout(ctx, req.Queue); err == nil {
-			err = checkLayout(layout)
-		}
+		err = b.run(ctx, b.notNewer(req.Queue))
 	}
 	if err != nil {
 		return broker.Policy{}, err

@@ -34,6 +34,18 @@ func (f *flush) cut(limit int) *flush {
 	return run
 }
 
+// cutRepeat returns the items up to the first one whose name came before, and the rest.
+func cutRepeat[T any](all []T, name func(T) string) (run, rest []T) {
+	seen := make(map[string]bool, len(all))
+	for i, item := range all {
+		if seen[name(item)] {
+			return all[:i], all[i:]
+		}
+		seen[name(item)] = true
+	}
+	return all, nil
+}
+
 // note remembers what became of the jobs of a run, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
 	for i, j := range run.jobs {
@@ -79,13 +91,12 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 		leave[j.ID] = true
 	}
 	if len(held.jobs) > 0 {
-		known, err := rest.b.known(ctx, to, held)
-		if err != nil {
+		if err := to.run(ctx, held.lookKnown(nil)); err != nil {
 			return err
 		}
 		for i, j := range held.jobs {
 			receipt := held.receipts[i]
-			if receipt.Holder = r.holders[j.Body.Unique.Key]; known[j.ID] {
+			if receipt.Holder = r.holders[j.Body.Unique.Key]; held.known[j.ID] {
 				receipt.Holder = j.ID
 			}
 			receipt.Err = broker.About(broker.Duplicate(j.ID, receipt.Holder), "enqueue", j.Queue, j.ID)
@@ -93,16 +104,4 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 	}
 	rest.jobs, rest.receipts = left.jobs, left.receipts
 	return nil
-}
-
-// known returns which IDs of a flush have a record.
-func (b *Broker) known(ctx context.Context, to port, f *flush) (map[string]bool, error) {
-	known := make(map[string]bool)
-	var id string
-	err := to.run(ctx, b.step("enqueue_known", each(func(r rows) error {
-		err := r.Scan(&id)
-		known[id] = true
-		return err
-	}), f.now.micros, f.queue, column(f, jobID)))
-	return known, err
 }

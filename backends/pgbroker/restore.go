@@ -22,7 +22,7 @@ func sameKind(a, b *broker.NewJob) bool {
 func (f *flush) restore(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
 	err := s.run(ctx, append(f.prepare(begin), f.storeRestored())...)
 	if err == nil && f.served {
-		err = s.run(ctx, f.lookRestored(f.stored), f.lookHolders())
+		err = s.run(ctx, f.lookKnown(f.stored), f.lookHolders())
 	}
 	if err == nil && f.served {
 		err = s.run(ctx, f.endRestored(wake))
@@ -67,25 +67,30 @@ func (f *flush) storeRestored() step {
 		f.epochs(), created, deliveries, failures, crashes, snoozes, tails)
 }
 
-// lookRestored returns the statement that reports which IDs have a record, apart from the jobs
+// lookKnown returns the statement that reports which IDs have a record, apart from the jobs
 // that were just stored.
-func (f *flush) lookRestored(stored []string) step {
+func (f *flush) lookKnown(stored []string) step {
 	f.known, f.held = nil, make(map[string]string)
-	return f.b.step("restore_look", each(func(r rows) error {
+	return f.b.step("enqueue_known", each(func(r rows) error {
 		var id string
 		var held *string
 		err := r.Scan(&id, &held)
 		f.know(id)
-		if held != nil {
+		if held != nil && f.restored() {
 			_, f.held[id] = heldOf(*held)
 		}
 		return err
 	}), f.now.micros, f.queue, column(f, jobID), f.epochs(), stored)
 }
 
-// epochs returns the epochs that restored jobs had in the other store.
+// epochs returns the epochs that restored jobs had in the other store, 0 for new jobs.
 func (f *flush) epochs() []int64 {
-	return values(f, func(j *broker.NewJob) int64 { return j.Restore.Head.Epoch })
+	return values(f, func(j *broker.NewJob) int64 {
+		if j.Restore == nil {
+			return 0
+		}
+		return j.Restore.Head.Epoch
+	})
 }
 
 // lookHolders returns the statement that reports which jobs hold the unique keys that could not be

@@ -143,7 +143,7 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 		return room, nil
 	}
 	rest.jobs, rest.receipts = append(left.jobs, rest.jobs[at:]...), append(left.receipts, rest.receipts[at:]...)
-	if err := b.turnAway(ctx, to, out, why); err != nil {
+	if err := out.turnAway(ctx, to, why); err != nil {
 		rest.again(out)
 		return 0, err
 	}
@@ -152,13 +152,8 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 
 // turnAway refuses jobs for which there is no room: as duplicates if their IDs exist, otherwise
 // with the reasons in why.
-func (b *Broker) turnAway(ctx context.Context, to port, f *flush, why []error) (err error) {
-	if f.restored() {
-		err = to.run(ctx, f.lookRestored(nil))
-	} else {
-		f.known, err = b.known(ctx, to, f)
-	}
-	if err != nil {
+func (f *flush) turnAway(ctx context.Context, to port, why []error) error {
+	if err := to.run(ctx, f.lookKnown(nil)); err != nil {
 		return err
 	}
 	for i, r := range f.receipts {

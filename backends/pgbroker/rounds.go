@@ -59,25 +59,9 @@ func (c *claiming) giveBack(limits []int32) {
 	if c.turns == nil {
 		return
 	}
-	taken := make(map[string]int)
-	for i := range c.jobs {
-		taken[c.jobs[i].Queue]++
-	}
 	for i, s := range c.shares {
-		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-taken[s.Queue])
+		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-c.taken[i])
 	}
-}
-
-// cutRound returns the first shares, up to the first queue that comes again, and the rest.
-func cutRound(shares []broker.Share) (round, rest []broker.Share) {
-	seen := make(map[string]bool, len(shares))
-	for i, s := range shares {
-		if seen[s.Queue] {
-			return shares[:i], shares[i:]
-		}
-		seen[s.Queue] = true
-	}
-	return shares, nil
 }
 
 // unfinished returns the remaining shares whose queues may still give jobs. A queue that gave less than its share has

@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -232,11 +233,11 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 	applied := t.verdicts
 	switch {
 	case !t.served:
-		layout, err := s.b.layout(ctx, t.queue)
-		if err != nil {
+		err := s.b.run(ctx, s.b.notNewer(t.queue))
+		if err != nil && !errors.Is(err, broker.ErrNewerForm) {
 			return err
 		}
-		fault = cmp.Or(checkLayout(layout), fault)
+		fault = cmp.Or(err, fault)
 	case t.last != nil && s.req.Number == *t.last:
 		applied = t.known
 	case t.last != nil && s.req.Number < *t.last:
@@ -283,9 +284,3 @@ const maxTimes = 4e18
 
 // noEpoch is an epoch that no job has.
 const noEpoch = -1
-
-// layout returns the layout of a queue's rows, 0 if there is no such queue.
-func (b *Broker) layout(ctx context.Context, queue string) (int, error) {
-	q, err := b.room(ctx, b, queue)
-	return q.layout, err
-}

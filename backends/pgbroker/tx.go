@@ -26,7 +26,7 @@ import (
 // error is also pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or
 // Rollback, also those of a nested transaction. Only one goroutine may use the Producer at a time.
 func (b *Broker) Tx(tx pgx.Tx) broker.Producer {
-	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
+	return &txPort{b: b, session: txSession{tx, b.config.PollOnly}}
 }
 
 // txSession is a caller's transaction. Only the transaction itself knows whether it has ended.
@@ -59,24 +59,19 @@ func classifyTx(err error) error {
 	return classify(err)
 }
 
-type txEnqueuer struct {
-	b    *Broker
-	port port
-}
-
-func (e *txEnqueuer) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return e.b.enqueue(ctx, e.port, req)
-}
-
-func (e *txEnqueuer) Limits() broker.Limits { return e.b.Limits() }
-
-// txPort stores each flush after a savepoint of the caller's transaction. Earlier flushes are in
-// the same transaction, so a second round trip seals the rows of a flush by their IDs, not by
-// their transaction.
+// txPort is the Producer of a caller's transaction. It stores each flush after a savepoint. Earlier
+// flushes are in the same transaction, so a second round trip seals the rows of a flush by their
+// IDs, not by their transaction.
 type txPort struct {
 	b *Broker
 	session
 }
+
+func (p *txPort) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return p.b.enqueue(ctx, p, req)
+}
+
+func (p *txPort) Limits() broker.Limits { return p.b.Limits() }
 
 // keptSettings has the settings of a caller's transaction that statements change.
 type keptSettings struct {
@@ -169,7 +164,7 @@ func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (en
 // $2, …; it sends arrays as text. If the transaction has ended, the error is also sql.ErrTxDone.
 // Each enqueue takes about six round trips; Tx takes two.
 func (b *Broker) SQLTx(tx *sql.Tx) broker.Producer {
-	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
+	return &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}
 }
 
 // sqlSession runs statements one by one in a transaction of database/sql.

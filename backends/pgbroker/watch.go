@@ -31,8 +31,9 @@ const (
 // Watch delivers events until ctx ends or the broker is closed. It returns when the broker
 // listens and the queues are marked as watched, so that it sees all later settles. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	w := &watcher{queues: distinct(req.Queues), kinds: slices.Clone(req.Kinds), events: make(chan broker.Event, watchBuffer)}
 	err := cmp.Or(b.usable(ctx), req.Check())
+	req.Queues, req.Kinds = distinct(req.Queues), slices.Clone(req.Kinds)
+	w := &watcher{req: req, events: make(chan broker.Event, watchBuffer)}
 	if err == nil {
 		err = b.watch(ctx, w)
 	}
@@ -61,7 +62,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		switch {
 		case b.polls():
 			b.pollEvents(ctx, w, last)
-		case w.wants(broker.EventSettled):
+		case w.req.Wants(broker.EventSettled):
 			b.keepWatching(ctx, w)
 		default:
 			<-ctx.Done()
@@ -76,10 +77,10 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 
 // watchMarks returns the steps that mark a watcher's queues, if they need a mark.
 func (b *Broker) watchMarks(w *watcher) []step {
-	if !w.wants(broker.EventSettled) {
+	if !w.req.Wants(broker.EventSettled) {
 		return nil
 	}
-	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.polls())}
+	return []step{b.step("watch_mark", nil, w.req.Queues, watchMark.Microseconds(), b.polls())}
 }
 
 // keepWatching renews the marks of the queues. If a renewal fails, the next one sets them again;
@@ -167,17 +168,11 @@ func (s *watchers) missed() {
 
 // watcher is one call of Watch.
 type watcher struct {
-	queues []string
-	kinds  []broker.EventKind
+	req broker.WatchRequest
 
 	mu     sync.Mutex
 	closed bool
 	events chan broker.Event
-}
-
-// wants reports whether the watcher asked for events of a kind.
-func (w *watcher) wants(kind broker.EventKind) bool {
-	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }
 
 // tell delivers the events of a notification.
@@ -186,7 +181,7 @@ func (w *watcher) tell(kind, queue, lines string) {
 	if kind == cancelKind {
 		e.Kind = broker.EventCancel
 	}
-	if !slices.Contains(w.queues, queue) || !w.wants(e.Kind) {
+	if !slices.Contains(w.req.Queues, queue) || !w.req.Wants(e.Kind) {
 		return
 	}
 	for line := range strings.SplitSeq(lines, "\n") {

@@ -26,7 +26,8 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	w := &watcher{broker: b, queues: distinct(req.Queues), kinds: slices.Clone(req.Kinds), events: make(chan broker.Event, watchBuffer)}
+	req.Queues, req.Kinds = distinct(req.Queues), slices.Clone(req.Kinds)
+	w := &watcher{broker: b, req: req, events: make(chan broker.Event, watchBuffer)}
 	if err := w.announce(ctx); err != nil {
 		return nil, broker.About(err, "watch", "", "")
 	}
@@ -52,19 +53,18 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 // watcher is a call of Watch under way.
 type watcher struct {
 	broker *Broker
-	queues []string
-	kinds  []broker.EventKind
+	req    broker.WatchRequest
 	events chan broker.Event
 }
 
 // announce makes settles publish events for a while. Only watchers of settles need that. Publishing
 // costs time, and workers wait only for cancellations.
 func (w *watcher) announce(ctx context.Context) error {
-	if !w.wants(broker.EventSettled) {
+	if !w.req.Wants(broker.EventSettled) {
 		return nil
 	}
-	steps := make([]*step, len(w.queues))
-	for i, name := range w.queues {
+	steps := make([]*step, len(w.req.Queues))
+	for i, name := range w.req.Queues {
 		steps[i] = &step{script: watchScript, queues: []string{name}, create: true, now: "0", args: []any{watchSpan.Microseconds()}}
 	}
 	if err := w.broker.run(ctx, nil, steps...); err != nil {
@@ -80,12 +80,12 @@ func (w *watcher) announce(ctx context.Context) error {
 
 // channels returns the channels that carry the events that the watcher wants.
 func (w *watcher) channels() (names []string) {
-	for _, name := range w.queues {
+	for _, name := range w.req.Queues {
 		channel := w.broker.queue(name).channel()
-		if w.wants(broker.EventSettled) {
+		if w.req.Wants(broker.EventSettled) {
 			names = append(names, channel)
 		}
-		if w.wants(broker.EventCancel) || len(names) == 0 {
+		if w.req.Wants(broker.EventCancel) || len(names) == 0 {
 			names = append(names, channel+cancels)
 		}
 	}
@@ -123,11 +123,6 @@ func (w *watcher) read(m *redis.Message) {
 			w.send(broker.Event{Kind: broker.EventSettled, Queue: queue, ID: line[1:], State: broker.State(line[0] - '0')})
 		}
 	}
-}
-
-// wants reports whether the watcher asked for events of a kind.
-func (w *watcher) wants(kind broker.EventKind) bool {
-	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }
 
 func (w *watcher) send(e broker.Event) { broker.SendEvent(w.events, e) }

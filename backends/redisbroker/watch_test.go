@@ -153,7 +153,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	c := client(t)
 	b := open(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &watcher{broker: b, queues: []string{"q"}, events: make(chan broker.Event, 1)}
+	w := &watcher{broker: b, req: broker.WatchRequest{Queues: []string{"q"}}, events: make(chan broker.Event, 1)}
 	if err := w.announce(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 --   of the keys that were taken|null, @epochs in the other store, @created creation times µs, @deliveries, @failures, @crashes,
 --   @snoozes, @tails; in these arrays 0 and '' mean none
 -- Returns: one row: now, whether the queue is served, the IDs stored, the IDs of jobs whose unique keys were not taken
--- Called by: (*Broker).Enqueue, in one transaction before restore_look.sql
+-- Called by: (*Broker).Enqueue, in one transaction before enqueue_known.sql
 with clock as materialized (
   -- The transaction must get its ID before it takes a seq: the scan floor needs that.
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,

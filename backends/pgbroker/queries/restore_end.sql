@@ -3,7 +3,7 @@
 -- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
 --   keys that were taken, @self|null and @payload as in wake.sql, @suppressed of those to keep, whether they are suppressed
 -- Returns: one row, which is ignored
--- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
+-- Called by: (*Broker).Enqueue, in one transaction after enqueue_known.sql
 with {{clock}}, place as materialized (
   select id, keep_completed from jobs.queue where name = @queue
 ), undone as (

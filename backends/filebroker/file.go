@@ -171,6 +171,7 @@ func openFile(path string, noSync bool) (f *file, err error) {
 		f.info, err = handle.Stat()
 	}
 	if err == nil {
+		f.size = f.info.Size()
 		err = f.prepare(path)
 	}
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/handworker"
@@ -121,6 +122,32 @@ func TestRelay_AnotherJobWithTheIDOfOneThatWasPerhapsSent(t *testing.T) {
 		}
 		if j := find(t, w.to, mail, "free"); j == nil || j.Type != "ours" {
 			t.Errorf("the job beside it is %+v at the target", j)
+		}
+	})
+}
+
+// The target is several shards, and one of them is the source: it has another name, and a job that was perhaps sent is
+// found there. It is the relay's own job and has not arrived.
+func TestRelay_ItsOwnJobAtTheTargetHasNotArrived(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		store, calls := membroker.NewStore(), 0
+		to := broker.Wrap(store.Open(), func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if calls++; c.Method == "Enqueue" && calls < 10 {
+				return errors.New("cut off")
+			}
+			err := next(ctx)
+			if mark, ok := c.Reply.(*broker.Marked); ok {
+				mark.Value = []byte("another store")
+			}
+			return err
+		})
+		from := store.Open()
+		accepted(t, from, broker.NewJob{Queue: outbox, ID: "j", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
+		w.run(w.relay(from, to, func(c *Config) { c.ToQueue = outbox }))
+		pass(time.Minute)
+		if j := find(t, from, outbox, "j"); j == nil || j.State != broker.StateDead || j.Errors.Last().Code != string(RefusedID) {
+			t.Errorf("the job is %+v, want it dead", j)
 		}
 	})
 }

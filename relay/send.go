@@ -118,7 +118,7 @@ func (t *term) offer(items []item) (kept []item, why error) {
 func (t *term) ownBlob(j *broker.Job) bool { return !t.cfg.SharedBlobs && coding.Claimed(j.Headers) }
 
 // compare decides jobs that may have been sent before. They were relayed, unless the
-// target has a record that differs. A missing record means that the job there was
+// target has a record that differs, or the relay's own job. A missing record means that the job there was
 // completed or deleted, since the target knows the ID. But nobody asked it for the ID of a
 // job whose blob is not shared. It returns the jobs that it could not decide.
 func (t *term) compare(sent []item) (unknown []item, err error) {
@@ -143,7 +143,7 @@ func (t *term) compare(sent []item) (unknown []item, err error) {
 	for i := range sent {
 		ours := sent[i].job
 		switch theirs := there[ours.ID]; {
-		case theirs != nil && !ours.Body.Same(&theirs.Body):
+		case theirs != nil && (!ours.Body.Same(&theirs.Body) || theirs.Worker == t.worker): // the target includes the source
 			t.refuse(ours, broker.ReasonSkipRetry, RefusedID, broker.Duplicate(ours.ID, ours.ID))
 		case theirs == nil && t.ownBlob(ours):
 			t.refuse(ours, broker.ReasonSkipRetry, RefusedClaimCheck, errBlob)

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,9 +137,11 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 		}
 	}
 	if f.Reason != "" {
-		if q.Reason = parseReason(f.Reason); q.Reason == broker.ReasonNone {
+		at := slices.Index(reasons(), f.Reason)
+		if at < 0 {
 			return q, &pageError{http.StatusBadRequest, "There is no such reason for which jobs die."}
 		}
+		q.Reason = broker.ReasonRetries + inspect.DeadReason(at)
 	}
 	older, err := parseSpan("Older than", f.Older)
 	if err != nil {
@@ -165,13 +168,4 @@ func reasons() (all []string) {
 		all = append(all, r.String())
 	}
 	return all
-}
-
-func parseReason(name string) inspect.DeadReason {
-	for r := broker.ReasonRetries; r <= broker.ReasonUndecodable; r++ {
-		if r.String() == name {
-			return r
-		}
-	}
-	return broker.ReasonNone
 }

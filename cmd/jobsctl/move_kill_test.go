@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -126,18 +127,20 @@ func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
 		append([]string{"move", "--queue", "mail", "--yes", "--rate", "1500"}, args...)...)
 }
 
-// movePairs runs test for each pair of a source and a destination that other processes
-// can reach.
-func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
-	for _, from := range []string{"redis", "postgres"} {
-		for _, to := range []string{"redis", "postgres"} {
-			t.Run(from+" to "+to, func(t *testing.T) { test(t, newDepot(t, storeOf(t, from)), newDepot(t, storeOf(t, to))) })
-		}
+// Pairs of a source and a destination that other processes can reach.
+var (
+	unlike = [][2]string{{"redis", "postgres"}, {"postgres", "redis"}}
+	alike  = [][2]string{{"redis", "redis"}, {"postgres", "postgres"}}
+)
+
+func onMoves(t *testing.T, pairs [][2]string, test func(t *testing.T, from, to *depot)) {
+	for _, p := range pairs {
+		t.Run(p[0]+" to "+p[1], func(t *testing.T) { test(t, newDepot(t, storeOf(t, p[0])), newDepot(t, storeOf(t, p[1]))) })
 	}
 }
 
 func TestMoveKill_AMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
-	movePairs(t, func(t *testing.T, from, to *depot) {
+	onMoves(t, slices.Concat(unlike, alike), func(t *testing.T, from, to *depot) {
 		const n = 1500
 		from.fill(t, n)
 		want := from.all(t)
@@ -233,7 +236,7 @@ func (r *runs) serve(t *testing.T, side string, d *depot, some int) {
 }
 
 func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
-	movePairs(t, func(t *testing.T, from, to *depot) {
+	onMoves(t, unlike, func(t *testing.T, from, to *depot) {
 		const n = 1000
 		from.fill(t, n)
 		want := 0

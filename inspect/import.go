@@ -83,7 +83,8 @@ func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (
 
 // Restore stores jobs from another source as Import stores those of a file: each in its
 // state, with its ID, bytes, errors, counts and times. A job that comes with an error
-// is refused with that error. In the report, a line is a job.
+// is refused with that error; a job without a Restore is refused, too. In the report, a
+// line is a job.
 func (i *Inspector) Restore(ctx context.Context, from iter.Seq2[broker.NewJob, error], cfg ImportConfig) (report ImportReport, err error) {
 	m, err := i.importing(ctx, cfg)
 	if err != nil {
@@ -178,6 +179,9 @@ func (m *importing) add(ctx context.Context, job broker.NewJob, err error) error
 	if err == nil {
 		job.Body.GivenID = true // so that a repeated import finds it even after it has run
 		err = job.Check(m.inspector.broker.Limits())
+	}
+	if err == nil && job.Restore == nil {
+		err = broker.Invalid("Restore", "is nil; set the state of the job, or enqueue it with a client")
 	}
 	switch {
 	case err != nil:

@@ -24,8 +24,11 @@ func TestInspector_RestoreStoresEachJobOnce(t *testing.T) {
 				Priority: broker.PriorityNormal}, Restore: &broker.Restored{State: broker.StateRetry, Head: broker.Head{Failures: 2}},
 				RunAt: time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)}
 			var err error
-			if n == 7 {
+			switch n {
+			case 7:
 				job, err = broker.NewJob{Queue: "q", ID: "bad"}, unread
+			case 8:
+				job.Restore = nil
 			}
 			if !yield(job, err) {
 				t.Error("the sequence was left early")
@@ -33,13 +36,16 @@ func TestInspector_RestoreStoresEachJobOnce(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []inspect.ImportReport{{Lines: 250, Done: 249, Refused: 1}, {Lines: 250, Repeated: 249, Refused: 1}} {
+	for _, want := range []inspect.ImportReport{{Lines: 250, Done: 248, Refused: 2}, {Lines: 250, Repeated: 248, Refused: 2}} {
 		got, err := i.Restore(t.Context(), jobs, inspect.ImportConfig{})
 		if err != nil || got.Lines != want.Lines || got.Done != want.Done || got.Repeated != want.Repeated || got.Refused != want.Refused {
 			t.Fatalf("Restore: %+v, %v; want %+v", got, err, want)
 		}
 		if f := got.Refusals[0]; f.ID != "bad" || f.Line != 8 || !errors.Is(f.Err, unread) {
 			t.Errorf("the refusal is %+v, want job 8, bad, with its error", f)
+		}
+		if f := got.Refusals[1]; f.Line != 9 || !errors.Is(f.Err, broker.ErrInvalid) {
+			t.Errorf("the refusal is %+v, want job 9, which has no state", f)
 		}
 	}
 	job, err := i.Job(t.Context(), "q", "aa")

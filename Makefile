@@ -54,5 +54,5 @@ installable: ## install the module as others will get it, from a tag of a copy o
 fmt: ## format the code
 	gofmt -w .
 
-setup: ## install what the tests need and is missing (INSTALL=no prevents it): redis-server, postgresql, pgbouncer, prometheus, chromium, gcc
+setup: ## install what the tests need and is missing (INSTALL=no prevents it): redis-server, postgresql, pgbouncer, prometheus, chromium-headless-shell, gcc
 	@.ci/setup

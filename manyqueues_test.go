@@ -37,7 +37,7 @@ func newCostly(b broker.Broker) *costly {
 // A busy server of many queues mostly asks those that have jobs. It also soon finds a job of
 // another queue.
 func TestServer_ABusyServerOfManyQueuesDoesNotAskAllEachTime(t *testing.T) {
-	const queues, backlog = 500, 40_000
+	const queues, backlog = 500, 20_000
 	for _, full := range []int{1, 5, queues} {
 		t.Run(strconv.Itoa(full), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

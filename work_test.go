@@ -249,6 +249,7 @@ func TestServer_TheLimitOfAnUnknownTypeBeginsAnewWhenAServerKnewTheType(t *testi
 				var known atomic.Bool
 				cfg := c.cfg
 				cfg.ErrorHistory, cfg.RetryPolicy, cfg.UnknownTypeLimit = 1000, Constant(15*time.Minute), 6*time.Hour
+				cfg.Lease, cfg.PollInterval = 5*time.Minute, time.Minute // fewer calls in all these hours
 				serve(t, b, cfg, func(context.Context, *Job) error {
 					if known.Load() {
 						return c.known

@@ -153,7 +153,7 @@ func TestJournal_HasAllThatEachStepOfARandomLifeChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.on(t, s.Open())
-	for i := range 500 {
+	for i := range 300 {
 		l.step(t)
 		again, err := j.reopened(s)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,11 +49,15 @@ func (p *mortal) wrap(_ string, b broker.Broker) broker.Broker {
 }
 
 // deaths calls life with processes that die at their first call, their second, and so
-// on, until one lives to the end. Life returns what is checked then.
+// on, until one lives to the end. Later calls repeat earlier ones: of these it takes some
+// at random.
 func deaths(t *testing.T, life func(t *testing.T, ctx context.Context, p *mortal)) {
 	t.Helper()
 	for _, applied := range []bool{false, true} {
 		for n := 1; ; n++ {
+			if n > 30 {
+				n += rand.IntN(5)
+			}
 			alive := false
 			synctest.Test(t, func(t *testing.T) {
 				ctx, die := context.WithCancel(t.Context())

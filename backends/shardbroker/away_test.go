@@ -228,7 +228,7 @@ func TestShards_ADeadServersJobsRunAgainWhileAnyShardIsAway(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				here := 0
 				for _, j := range got.Jobs {
-					if b.holds("w", &j)[0].Name != away {
+					if b.holds(nil, &j)[0].Name != away {
 						here++
 					}
 				}

@@ -105,16 +105,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// holds returns the shards that may have the lease of a worker's job. For a broken job these are all shards, since its
-// body cannot be read.
-func (b *Broker) holds(worker string, j *broker.Job) []*shard {
+// holds returns the shards that may have the lease of a job of a worker with these strays. For a broken job these are all
+// shards, since its body cannot be read.
+func (b *Broker) holds(strays map[broker.Ref]*shard, j *broker.Job) []*shard {
 	if j.Broken != nil {
 		return b.shards
 	}
-	b.mu.Lock()
-	from := b.strays[worker][j.Ref()]
-	b.mu.Unlock()
-	if from != nil {
+	if from := strays[j.Ref()]; from != nil {
 		return []*shard{from}
 	}
 	return b.routes.of(label(j.ID, &j.Body))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -34,8 +35,11 @@ type part struct {
 
 func (b *Broker) divide(req *broker.SettleRequest) map[*shard]*part {
 	parts := make(map[*shard]*part, len(b.shards))
+	b.mu.Lock()
+	strays := maps.Clone(b.strays[req.Worker]) // nearly always nil
+	b.mu.Unlock()
 	for i, item := range req.Items {
-		for _, s := range b.holds(req.Worker, item.Job) {
+		for _, s := range b.holds(strays, item.Job) {
 			p := parts[s]
 			if p == nil {
 				p = &part{request: *req}

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/internal/testenv/browser"
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
@@ -145,15 +146,12 @@ func eval[T any](b *tab, expression string) T {
 // until waits until an expression is true.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	testenv.Eventually(b.t, what, func() bool {
 		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+		defer cancel()
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
-		cancel()
-		if err == nil && is {
-			return
-		}
-	}
-	b.t.Fatalf("it did not come to this: %s\n%s", what, b.where())
+		return err == nil && is
+	}, b.where)
 }
 
 // sees waits for a text on the page.

@@ -21,6 +21,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
 )
@@ -284,12 +285,7 @@ func body(page string) string {
 func eventually(t testing.TB, f func() string) {
 	t.Helper()
 	var last string
-	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if last = f(); last == "" {
-			return
-		}
-	}
-	t.Fatal(last)
+	testenv.Eventually(t, "nothing is wrong", func() bool { last = f(); return last == "" }, func() string { return last })
 }
 
 // fill fills the store as on a working day.

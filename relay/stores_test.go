@@ -139,11 +139,7 @@ func TestRelay_RedisIsKilledAndComesBack(t *testing.T) {
 	stop := w.run(r)
 	await := func(what string, is func(Stats) bool) {
 		t.Helper()
-		for late := time.Now().Add(soon); !is(r.Stats()); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("%s: the relay says %+v", what, r.Stats())
-			}
-		}
+		testenv.Eventually(t, what, func() bool { return is(r.Stats()) }, func() string { return fmt.Sprintf("the relay says %+v", r.Stats()) })
 	}
 	w.put(threeKeys, 50)
 	await("at first", func(s Stats) bool { return s.Relayed == 50 })
@@ -158,9 +154,6 @@ func TestRelay_RedisIsKilledAndComesBack(t *testing.T) {
 		t.Error(err)
 	}
 	w.serve(0)
-	handled := func() int { w.mu.Lock(); defer w.mu.Unlock(); return len(w.arrived) }
-	for late := time.Now().Add(soon); handled() < 100 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	testenv.Eventually(t, "all jobs are handled", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return len(w.arrived) >= 100 })
 	w.exactlyOnce("Redis was killed")
 }

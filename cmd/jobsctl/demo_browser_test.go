@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/dashboard"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/internal/testenv/browser"
 )
 
@@ -46,13 +47,10 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	}
 	until := func(what, expression string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			if says(expression) {
-				return
-			}
-		}
-		text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
-		t.Fatalf("it did not come to this: %s\n%s", what, text)
+		testenv.Eventually(t, what, func() bool { return says(expression) }, func() string {
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+			return text
+		})
 	}
 	do(chromedp.Navigate(s.URL+"/demo"), chromedp.WaitVisible(chromedp.CSS("#kill")))
 	do(chromedp.SetValue(chromedp.CSS("#n"), "7"), chromedp.Click(chromedp.CSS("button[value=enqueue]")))

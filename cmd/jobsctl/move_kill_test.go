@@ -109,11 +109,7 @@ func moveAndKill(t *testing.T, from, to *depot, at int64) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(soon); to.count(t) < at; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("after %v %d jobs are at the destination, want %d", soon, to.count(t), at)
-		}
-	}
+	testenv.Eventually(t, fmt.Sprintf("%d jobs are at the destination", at), func() bool { return to.count(t) >= at })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}

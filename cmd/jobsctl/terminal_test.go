@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,11 +82,7 @@ func (term *terminal) text() string {
 // await waits until holds returns true.
 func (term *terminal) await(what string, holds func() bool) {
 	term.t.Helper()
-	for late := time.Now().Add(soon); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			term.t.Fatalf("waited %v for %s; the terminal got %q", soon, what, term.text())
-		}
-	}
+	testenv.Eventually(term.t, what, holds, func() string { return "the terminal got " + strconv.Quote(term.text()) })
 }
 
 func (term *terminal) awaitText(text string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
@@ -295,11 +296,7 @@ func (s *transcript) runsSchedules(done func() bool) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for late := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			s.t.Fatal("no server runs the schedules")
-		}
-	}
+	testenv.Eventually(s.t, "a server runs the schedules", done)
 	if err := server.Shutdown(s.t.Context()); err != nil {
 		s.t.Error(err)
 	}

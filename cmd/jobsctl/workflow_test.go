@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
@@ -66,11 +67,10 @@ func TestWorkflows(t *testing.T) {
 		for _, id := range []string{"report", "order-42", "order-43"} {
 			await(id)
 		}
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if info, err := workflow.Get(s.t.Context(), client, "invoice-7"); err != nil || info.Counts[workflow.StateCompleted] == 1 {
-				break
-			}
-		}
+		testenv.Eventually(s.t, "invoice-7 waits for its signal", func() bool {
+			info, err := workflow.Get(s.t.Context(), client, "invoice-7")
+			return err == nil && info.Counts[workflow.StateCompleted] == 1
+		})
 		host, _ := os.Hostname()
 		s.hide = append(s.hide, "jobsctl@"+host, "WHO")
 		s.jobs("workflow", "show", "report")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
@@ -34,11 +35,7 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 		count := func() int { mu.Lock(); defer mu.Unlock(); return len(ran) }
 		until := func(what string, is func() bool) {
 			t.Helper()
-			for end := time.Now().Add(soon); !is(); time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%s: it does not come; %d jobs ran", what, count())
-				}
-			}
+			testenv.Eventually(t, what, is, func() string { return fmt.Sprintf("%d jobs ran", count()) })
 		}
 		await := func(what string, n int) { t.Helper(); until(what, func() bool { return count() >= n }) }
 		start := func() *jobs.Server {
@@ -109,15 +106,11 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 			t.Errorf("the job by hand ran %d times", n)
 		}
 		// A tick is counted after it was enqueued, so its job may run before that.
-		for end := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) {
-			all, err := schedules.List(t.Context())
-			if err == nil && len(all) == 1 && all[0].Counts.Enqueued >= int64(paused)+3 && all[0].Error == "" && !all[0].Next.IsZero() {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("the list is %+v (%v), want at least %d enqueued", all, err, paused+3)
-			}
-		}
+		var all []schedule.Info
+		testenv.Eventually(t, fmt.Sprintf("at least %d are enqueued", paused+3), func() bool {
+			all, err = schedules.List(t.Context())
+			return err == nil && len(all) == 1 && all[0].Counts.Enqueued >= int64(paused)+3 && all[0].Error == "" && !all[0].Next.IsZero()
+		}, func() string { return fmt.Sprintf("the list is %+v (%v)", all, err) })
 		if err := schedules.Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -33,7 +34,7 @@ func scoped(b broker.Broker, names []string) broker.Broker {
 		}
 		for _, queue := range queues {
 			if !slices.Contains(names, queue) {
-				return broker.About(broker.ErrNotFound, call.Method, queue, "")
+				return broker.About(broker.ErrNotFound, strings.ToLower(call.Method), queue, "")
 			}
 		}
 		return next(ctx)

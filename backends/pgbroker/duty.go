@@ -200,15 +200,24 @@ func (w *waker) hasPeers() bool {
 }
 
 // handOver wakes another process for jobs that are due soon, if a claim got all jobs that its
-// worker can take. Otherwise perhaps no other process knows of these jobs.
+// worker can take. Otherwise perhaps no other process looks for these jobs: one that waits and found
+// that this process was quicker leaves the next ones to it. A process that is not registered may be
+// busy, and claim again at once: then it wakes nobody.
 func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 	if len(got.Jobs) < req.Max || req.Max == 0 || !req.Now.IsZero() || b.polls() {
 		return
 	}
 	for _, s := range req.Queues {
-		if b.waker.known([]string{s.Queue}) && b.due.within(s.Queue, 2*pollListening) {
-			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &duty{kind: dueKind, jobs: 1}, false) })
+		if !b.due.within(s.Queue, 2*pollListening) {
+			continue
 		}
+		if b.waker.known([]string{s.Queue}) {
+			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &duty{kind: dueKind, jobs: 1}, false) })
+			continue
+		}
+		b.waker.mu.Lock()
+		b.waker.owe(s.Queue, dueKind, 1)
+		b.waker.mu.Unlock()
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
@@ -193,4 +195,28 @@ func TestFleet_AFullProcessHandsTheNextDueTimeOn(t *testing.T) {
 			t.Fatalf("job %d was claimed %v after it fell due, though other processes wait", i, late)
 		}
 	}
+}
+
+// So does one that did not wait: the process that waits found that another one was quicker, and leaves it to that
+// one to look at the next due time.
+func TestFleet_AFullProcessThatDidNotWaitHandsTheNextDueTimeOn(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.worker("quick")
+	absent := f.onlyWoken("absent") // counts as waiting, though no claim of it waits
+	f.check(absent.enterWaiters(t.Context(), []string{"q"}))
+	slow := f.onlyWoken("slow")
+	first, second := job("first"), job("second")
+	first.Delay, second.Delay = 2*time.Second, 4*time.Second
+	f.accept(f, first, second)
+	locked := f.begin(pgx.TxOptions{}) // until the waiting process has looked in vain
+	_, err := locked.Exec(t.Context(), "select from "+f.schema+".job where id = 'first' for update")
+	f.check(err)
+	came := slow.waiting("slow")
+	testenv.Eventually(t, "that the waiting process leaves the next due time to others", func() bool {
+		return slow.dues.Next("slow", []string{"q"}, time.Unix(1, 0)).IsZero()
+	})
+	f.check(locked.Rollback(t.Context()))
+	f.claimed("quick", 1)
+	came.wants("second")
 }

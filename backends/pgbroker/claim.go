@@ -243,7 +243,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	c.b.leases.add(c.worker, len(c.jobs))
 	c.b.floors.claimed(queues, max(len(c.jobs), c.due), sweep, ended.Sub(begun))
 	if seen != nil {
-		c.b.floors.raise(seen)
+		c.b.floors.raise(seen, ended)
 	}
 	if c.known == nil {
 		c.noteDue(direct)

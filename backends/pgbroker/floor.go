@@ -19,10 +19,10 @@ import (
 // back. The floor is then S, or just below the first pending job in the snapshot.
 //
 // A single open transaction that has written keeps the exact floor from rising. While the
-// floor lags, claims begin where the last snapshot saw the first pending job, which may miss
-// jobs of open transactions. So they often sweep, that is, scan from the front. Even without
-// a lag they sweep several times per default lease, less often only if sweeps are slow: a
-// server restored from a backup takes the same seqs again.
+// floor lags, claims begin at a second floor, which does not wait for transactions that have
+// been open for longer than oldAge. It may pass their jobs, so claims then often sweep, that
+// is, scan from the front. Even without a lag they sweep several times per default lease, less
+// often only if sweeps are slow: a server restored from a backup takes the same seqs again.
 //
 // Front lanes have no floor, since a new job there has a lower seq than all others.
 //
@@ -35,19 +35,28 @@ type floors struct {
 	queues map[string]*queueFloors
 	jobs   int // the number of jobs claimed since the last look
 	looked time.Time
+
+	// Transactions with IDs up to old have been open for oldAge, and those up to aging will have been, oldAge after aged.
+	old, aging int64
+	aged       time.Time
 }
 
 type queueFloors struct {
-	safe, ahead [lanes]int64
+	safe, ahead [lanes]int64  // the exact floors, and those that do not wait for old transactions
 	swept       time.Time     // when a claim began at the very front
 	pause       time.Duration // between sweeps
 	doubted     bool          // a job may have appeared below ahead
 	drawn       int64         // the last seq taken, as of the last look
-	next        int64         // a seq that becomes a floor once nextXact allows it
-	nextXact    int64         // all transactions up to this ID must have ended first
-	nextSafe    bool          // they had ended at the last look
+	next, soon  candidate     // for safe and ahead
+	nextSafe    bool          // the transactions of next had ended at the last look
 	due         dueFloor
 }
+
+// candidate is a seq that becomes a floor once all transactions up to an ID have ended.
+type candidate struct{ seq, xact int64 }
+
+// ended reports whether there is a candidate, and its transactions have ended: the oldest one that runs is given.
+func (c candidate) ended(oldest int64) bool { return c.seq > 0 && oldest > c.xact }
 
 // dueFloor is a position in the order of due times up to which no job was seen.
 type dueFloor struct{ at, seq int64 }
@@ -64,7 +73,11 @@ const (
 	sweepPause   = 5 * time.Second        // a third of a default lease
 	laggingPause = 250 * time.Millisecond // while floors lag
 	doubtedShare = 5                      // while floors lag and a job may have been missed, the pause is divided by this
-	sweepShare   = 20                     // the pause is at least this many times the duration of the last sweep
+
+	// oldAge is longer than an enqueue takes, except in a transaction of the caller, and so short that a claim
+	// does not read many dead entries until then.
+	oldAge     = time.Second
+	sweepShare = 20 // the pause is at least this many times the duration of the last sweep
 
 	// dueMargin is how long after its due time a job may become visible and still be found
 	// without a sweep. For that, claims skip dead entries of at most this time.
@@ -116,11 +129,13 @@ type look struct {
 	queues []string
 	floors []int64 // where it begins to search, by queue and lane
 	due    dueFloors
+	old    int64   // transactions up to this ID are old
 	near   []bool  // by queue: whether floors are ahead of the exact ones
 	drawn  []int64 // by queue: the last seq known to be taken before the look's transaction began
 
 	// The answer.
-	xmin, xact      int64    // the IDs of the oldest transaction that ran, and of the look's own
+	xmin, young     int64    // the IDs of the oldest transaction that ran, and of the oldest one that was not old
+	xact            int64    // the ID of the look's own
 	last            int64    // the last seq taken
 	first           []*int64 // by queue and lane: the first pending seq above the floor
 	at              int64    // the store's time
@@ -129,7 +144,8 @@ type look struct {
 
 // step returns the statement of a look.
 func (l *look) step(b *Broker) step {
-	return b.step("floor", one(&l.xmin, &l.xact, &l.last, &l.first, &l.at, &l.dueAt, &l.dueTurns), l.queues, l.floors, l.due.at, l.due.seq)
+	return b.step("floor", one(&l.xmin, &l.young, &l.xact, &l.last, &l.first, &l.at, &l.dueAt, &l.dueTurns), l.queues, l.floors, l.old,
+		l.due.at, l.due.seq)
 }
 
 // dueFloors are the due floors of several queues, as statements take them.
@@ -154,7 +170,7 @@ func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 		return nil
 	}
 	f.jobs, f.looked = 0, now
-	l := &look{queues: queues}
+	l := &look{queues: queues, old: f.old}
 	for _, name := range queues {
 		q := f.queue(name)
 		// A look from an exact floor that lags reads all entries above the floor. That is
@@ -221,7 +237,7 @@ func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Durati
 }
 
 // raise raises the floors of queues to what a look found.
-func (f *floors) raise(l *look) {
+func (f *floors) raise(l *look, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(l.first) != len(l.queues)*lanes || len(l.dueAt) != len(l.queues) || len(l.dueTurns) != len(l.queues) {
@@ -235,6 +251,12 @@ func (f *floors) raise(l *look) {
 			q.due = dueFloor{*at, *l.dueTurns[i] - 1}
 		}
 	}
+	switch {
+	case l.xact < f.old: // IDs went back: another server, or this one restored from a backup
+		f.old, f.aging = 0, 0
+	case now.Sub(f.aged) >= oldAge:
+		f.old, f.aging, f.aged = f.aging, l.xact, now
+	}
 }
 
 func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
@@ -242,21 +264,28 @@ func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
 		q.reset() // seqs went back: another server, or this one restored from a backup
 		drawn = 0
 	}
-	q.nextSafe = q.next > 0 && l.xmin > q.nextXact
+	q.nextSafe = q.next.ended(l.xmin)
+	soon := q.soon.ended(l.young)
 	for lane := 1; lane < lanes; lane += 2 {
-		ahead := below(drawn, first[lane])
-		if near {
+		ahead := q.ahead[lane]
+		if soon {
+			ahead = max(ahead, q.soon.seq)
+		}
+		if ahead = below(ahead, first[lane]); near {
 			ahead = max(ahead, q.ahead[lane])
 		} else if q.nextSafe {
-			q.safe[lane] = max(q.safe[lane], below(q.next, first[lane]))
+			q.safe[lane] = max(q.safe[lane], below(q.next.seq, first[lane]))
 		}
 		q.ahead[lane] = max(q.safe[lane], ahead)
 	}
 	if q.nextSafe && !near {
-		q.nextSafe, q.next = false, 0
+		q.nextSafe, q.next = false, candidate{}
 	}
-	if q.next == 0 && drawn > 0 {
-		q.next, q.nextXact = drawn, l.xact
+	if q.next.seq == 0 {
+		q.next = candidate{drawn, l.xact}
+	}
+	if q.soon.seq == 0 || soon {
+		q.soon = candidate{drawn, l.xact}
 	}
 	q.drawn = max(q.drawn, l.last)
 }

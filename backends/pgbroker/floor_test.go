@@ -183,6 +183,28 @@ func TestFloor_AJobThatCommitsLateIsNotPassedOver(t *testing.T) {
 	}
 }
 
+// While a floor lags, a look is told the oldest transaction that has not been open for long.
+func TestFloor_ALookLearnsTheOldestYoungTransaction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	writer := int64(0)
+	f.ok(f.begin(pgx.TxOptions{}).QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").Scan(&writer))
+	young := func(old int64) (oldest, young int64) {
+		f.ok(f.direct.QueryRow(t.Context(), f.statement("floor"), []string{testQueue}, make([]int64, 8), old, []int64{0}, []int64{0}).
+			Scan(&oldest, &young, nil, nil, nil, nil, nil, nil))
+		return oldest, young
+	}
+	if oldest, got := young(0); got != oldest || oldest > writer {
+		t.Errorf("the oldest young transaction is %d if none is old, and the oldest one %d, want the same, at most %d", got, oldest, writer)
+	}
+	if _, got := young(writer - 1); got != writer {
+		t.Errorf("the oldest young transaction is %d if those before %d are old, want that one", got, writer)
+	}
+	if _, got := young(writer); got <= writer {
+		t.Errorf("the oldest young transaction is %d if those up to %d are old, want a later one", got, writer)
+	}
+}
+
 // sweepPatience is how long tests wait for a claim to sweep: at most a minute lies between two
 // sweeps, on a machine where one takes long. TestFloors_ClaimsSweepNowAndThen says how often
 // they happen.

@@ -32,14 +32,18 @@ func (l *looks) begin() *look {
 }
 
 // end answers a look: the oldest transaction that ran, the last seq taken, and the first
-// pending seq of the normal priority's lane, 0 for none.
+// pending seq of the normal priority's lane, 0 for none. If the oldest one is old, all others are
+// younger than the look.
 func (l *looks) end(k *look, xmin, last, first int64) {
-	k.xmin, k.last, k.first = xmin, last, make([]*int64, lanes)
+	k.xmin, k.young, k.last, k.first = xmin, xmin, last, make([]*int64, lanes)
+	if xmin <= k.old {
+		k.young = k.xact
+	}
 	if first > 0 {
 		k.first[normal] = &first
 	}
 	k.dueAt, k.dueTurns = make([]*int64, 1), make([]*int64, 1)
-	l.floors.raise(k)
+	l.floors.raise(k, l.now)
 }
 
 // look makes a look that no other transaction overlaps.
@@ -170,7 +174,7 @@ func TestFloors_ALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
 	open := l.xact + 1
 	l.xact++
 	seq := int64(0)
-	for range 3 {
+	for range 6 { // the writer becomes old
 		seq += 2 * lagging
 		k := l.begin()
 		l.end(k, open, seq, seq+1)
@@ -192,6 +196,44 @@ func TestFloors_ALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
 	}
 }
 
+// A process that starts knows nothing about the seqs so far. So the exact floor seems to lag by all of them.
+func TestFloors_NoFloorPassesAYoungTransaction(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	const last = 10 * lagging
+	l.look(last, 0)
+	open := l.xact + 1
+	l.xact++
+	begins := func() int64 {
+		t.Helper()
+		l.floors.queue("q").swept = l.now
+		from, _, _ := l.floors.start([]string{"q"}, l.now)
+		return from[normal]
+	}
+	for began := l.now; l.now.Sub(began) < oldAge; {
+		k := l.begin()
+		l.now = l.now.Add(-time.Second + oldAge/10)
+		l.end(k, open, last, 0)
+		if at := begins(); at > 0 {
+			t.Fatalf("a claim begins at %d while a transaction may have taken a seq of up to %d a moment ago", at, last)
+		}
+	}
+	for range 4 {
+		k := l.begin()
+		l.end(k, open, last, 0)
+	}
+	if at := begins(); at != last {
+		t.Errorf("a claim begins at %d while a transaction has been open for several times %v, want %d", at, oldAge, last)
+	}
+	l.now = l.now.Add(oldAge)
+	l.xact = 1
+	k := l.begin()
+	l.end(k, k.xact, last, 0)
+	if k = l.begin(); k.old != 0 {
+		t.Errorf("after IDs began anew, transactions up to %d count as old", k.old)
+	}
+}
+
 func TestFloors_OfDueJobs(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
@@ -202,7 +244,7 @@ func TestFloors_OfDueJobs(t *testing.T) {
 		if dueAt == 0 {
 			k.dueAt[0], k.dueTurns[0] = nil, nil
 		}
-		l.floors.raise(k)
+		l.floors.raise(k, l.now)
 	}
 	want := func(what string, at, seq int64) {
 		t.Helper()

@@ -1,7 +1,7 @@
 -- floor.sql: read the values from which the scan floors are computed, in one snapshot.
--- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @due_at due times and @due_turns seqs of
---   their floors of due jobs
--- Returns: one row: oldest running transaction, this transaction, last seq,
+-- Params: @queues, @floors their present floors: for each queue those of the lanes 2 to 9, @old transaction, @due_at due times and
+--   @due_turns seqs of their floors of due jobs
+-- Returns: one row: oldest running transaction, oldest running one that is newer than @old, this transaction, last seq,
 --   for each queue and lane the first pending seq over the floor|null, now,
 --   for each queue the due time of the first job over the floor|null, for each queue its seq|null
 -- Called by: (*Broker).Claim
@@ -19,7 +19,10 @@ with place as materialized (
       order by run_at, seq limit 1) j
     order by j.run_at, j.seq limit 1) d on true
 )
-select pg_snapshot_xmin(s.snapshot)::text::bigint, pg_current_xact_id()::text::bigint, (select last_value from jobs.job_seq),
+select pg_snapshot_xmin(s.snapshot)::text::bigint,
+  coalesce((select min(x::text::bigint) from pg_snapshot_xip(s.snapshot) x where x::text::bigint > @old),
+    pg_snapshot_xmax(s.snapshot)::text::bigint),
+  pg_current_xact_id()::text::bigint, (select last_value from jobs.job_seq),
   array(
     select (select j.seq from jobs.job j
             where j.state = 1 and j.key is null and j.queue = p.id and j.lane = l.lane::smallint

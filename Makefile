@@ -8,17 +8,20 @@ help: ## list the targets
 
 # A program with the race detector sleeps a second at its end, unless it is told not to.
 test: export GORACE ?= atexit_sleep_ms=0
+# Compilers and tests spend a tenth less time if they collect garbage less often.
+test: export GOGC ?= 400
 
 # All with the race detector and with go vet as a part of the tests: so each package is compiled once. In an empty cache,
-# compiling takes a third of the time.
-GOTEST = go test -race -vet=all $(TESTFLAGS)
+# compiling takes a third of the time. Without tables for debuggers, compiling takes a sixth less, and linking a third.
+BUILDFLAGS = -race -gcflags=github.com/seed81422ce9/jobs/...=-dwarf=false -ldflags=-w
+GOTEST = go test $(BUILDFLAGS) -vet=all $(TESTFLAGS)
 
 # The packages whose tests take longest begin first, or one core would wait for them at the end.
 LONGEST = ./backends/pgbroker ./cmd/jobsctl ./backends/redisbroker ./dashboard ./internal/integration ./backends/shardbroker ./workflow ./schedule
 
 test: setup ## check everything: format, vet, all tests under the race detector, on real servers, and those of the modules benchmarks, compat/asynq and examples/backend
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
-	JOBS_PATIENCE=$${JOBS_PATIENCE:-3} go run -race ./internal/testenv/with $(GOTEST) -timeout 15m $(LONGEST) ./...
+	JOBS_PATIENCE=$${JOBS_PATIENCE:-3} go run $(BUILDFLAGS) ./internal/testenv/with $(GOTEST) -timeout 15m $(LONGEST) ./...
 	cd benchmarks && $(GOTEST) ./...
 	cd compat/asynq && $(GOTEST) ./...
 	cd compat/riverdata/record && go vet -race ./...

@@ -266,7 +266,9 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpDelete}, job); err != nil {
 			return again(err)
 		}
-		return s.states().Remove(ctx, id)
+		var st state
+		r, err := decode(job.Payload)
+		return s.states().Remove(ctx, id, &st, func() bool { return err != nil || st.Born.Equal(r.Born) })
 	}), "delete schedule", id)
 }
 

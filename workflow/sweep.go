@@ -130,7 +130,7 @@ func (s store) removeWhole(ctx context.Context, w *stored, all bool) error {
 // workflow was kept: a signal that comes late must not reach the next workflow with the ID.
 func (s store) forget(ctx context.Context, w *stored) error {
 	if w.graph.Parent != "" || w.state.Outcome == "" { // the ID of a nested one has its birth
-		return s.states().Remove(ctx, w.job.ID)
+		return s.drop(ctx, w.job.ID, w.graph.Birth)
 	}
 	return reserved.Repeat(ctx, reserved.ErrOvertaken, func() error {
 		h, err := s.take(ctx, w.job.ID, w.graph.Birth, phaseAborted)
@@ -140,6 +140,12 @@ func (s store) forget(ctx context.Context, w *stored) error {
 		h.state = state{Version: stateVersion, Birth: w.graph.Birth, Phase: phaseAborted, Outcome: w.state.Outcome}
 		return s.save(ctx, h, min(max(time.Duration(w.graph.Retention), time.Minute), letterSpan))
 	})
+}
+
+// drop deletes the state of a workflow with that birth, or of any birth.
+func (s store) drop(ctx context.Context, id, birth string) error {
+	var st state
+	return s.states().Remove(ctx, id, &st, func() bool { return birth == "" || st.Birth == birth })
 }
 
 // removed reports whether a workflow that has ended had the ID not long ago.
@@ -270,7 +276,7 @@ func (s store) removeNested(ctx context.Context, id string, all bool) error {
 	w, err := s.load(ctx, id)
 	switch {
 	case errors.Is(err, broker.ErrNotFound): // somebody deleted its job, or its client never stored it
-		return s.states().Remove(ctx, id)
+		return s.drop(ctx, id, "")
 	case err != nil || !all && !hasEnded(w.job.State):
 		return err
 	}

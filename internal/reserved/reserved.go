@@ -205,13 +205,18 @@ func (s States) Keep(ctx context.Context, id string, fence int64, ttl time.Durat
 	return err
 }
 
-// Remove deletes a state.
-func (s States) Remove(ctx context.Context, id string) error {
-	m, err := s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: s.name(id), Owner: s.Of, TTL: time.Minute})
-	if err == nil && m.Held {
-		_, err = s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: s.name(id), Owner: s.Of, Fence: m.Fence})
+// Remove deletes a state that mine accepts once it was read, unless somebody takes it meanwhile: another thing with
+// the same ID may have a state by now. It also deletes a state that cannot be read.
+func (s States) Remove(ctx context.Context, id string, state any, mine func() bool) error {
+	m, err := s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: s.name(id)})
+	if err != nil || !m.Held {
+		return err
 	}
-	return err
+	if err := s.read(m.Value, state); errors.Is(err, broker.ErrMalformed) || mine() {
+		_, err = s.Broker.Mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: s.name(id), Owner: s.Of, Fence: m.Fence})
+		return err
+	}
+	return nil
 }
 
 func (s States) name(id string) string { return s.Of + ":" + id }

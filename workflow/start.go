@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -81,7 +82,7 @@ func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
 	if err != nil && !broker.StoreFailed(err) && ctx.Err() == nil {
 		// The store refused a node: remove what was stored. If that fails, the first
 		// run removes it.
-		if s.abort(ctx, p.id, p.graph) == nil {
+		if s.abort(ctx, p.id, p.graph) == nil && s.owns(ctx, p.id, p.graph.Birth) == nil {
 			_ = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: p.id}})
 		}
 	}
@@ -139,10 +140,14 @@ func (s store) create(ctx context.Context, p *plan) error {
 	case err != nil:
 		return err
 	case ok && st.Phase == phaseAborted && job.State != broker.StateActive:
-		if err := s.abort(ctx, p.id, g); err != nil {
-			return err
+		err := s.abort(ctx, p.id, g)
+		if err == nil {
+			err = s.owns(ctx, p.id, g.Birth) // another client may have taken the ID meanwhile
 		}
-		if err := s.remove(ctx, []broker.Ref{{Queue: Queue, ID: p.id}}); err != nil {
+		if err == nil {
+			err = s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, []broker.Ref{job.Ref()}, nil)
+		}
+		if err != nil && !errors.Is(err, broker.ErrNotFound) {
 			return err
 		}
 		return errAgain
@@ -253,7 +258,7 @@ func (s store) commit(ctx context.Context, p *plan) error {
 			h.Phase = phaseRunning
 			err = s.save(ctx, h, broker.MaxDelay)
 		}
-		if err == nil && h.Phase == phaseAborted {
+		if err == nil && h.Phase == phaseAborted || errors.Is(err, broker.ErrNotFound) {
 			return &broker.Error{Field: "workflow", Err: broker.ErrWrongState, Hint: "it took too long to store, and was given up; start it again"}
 		}
 		if !broker.StoreFailed(err) || attempt >= 5 {
@@ -265,9 +270,13 @@ func (s store) commit(ctx context.Context, p *plan) error {
 	}
 }
 
-// abort gives up a workflow that was not completely stored, and removes its nodes.
+// abort gives up a workflow that was not completely stored, and removes its nodes. The error is ErrNotFound if another
+// workflow has the ID by now.
 func (s store) abort(ctx context.Context, id string, g *graph) error {
 	h, err := s.take(ctx, id, g.Birth, phaseAborted)
+	if errors.Is(err, broker.ErrNotFound) {
+		return cmp.Or(s.clear(ctx, g), err)
+	}
 	if err != nil {
 		return err
 	}

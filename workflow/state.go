@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // state is what a workflow has seen and decided. It is the value of a mark, whose
@@ -104,11 +105,28 @@ func (s store) take(ctx context.Context, id, birth string, p phase) (*held, erro
 		return nil, fmt.Errorf("%w: the workflow's state: a node has the state %q", broker.ErrMalformed, strange[0])
 	}
 	h.fence, h.now = m.Fence, m.Until.Add(-broker.MaxDelay) // saves a call for the store's time
-	if h.Birth != birth {                                   // the state belongs to an earlier workflow with this ID
+	if h.Birth != birth {                                   // the state belongs to an earlier workflow with this ID, or to a later one
+		if err := s.owns(ctx, id, birth); err != nil {
+			return nil, err
+		}
 		h.state = first
 		return h, s.save(ctx, h, broker.MaxDelay)
 	}
 	return h, nil
+}
+
+// owns returns nil if the workflow with this ID is still the one with that birth: a caller that hung for long must
+// not change the state of the next one. Otherwise the error is ErrNotFound.
+func (s store) owns(ctx context.Context, id, birth string) error {
+	job, err := reserved.Find(ctx, s, Queue, id)
+	if err != nil {
+		return err
+	}
+	g, err := decode(job.Payload)
+	if err == nil && g.Birth != birth {
+		err = &broker.Error{Err: broker.ErrNotFound, Hint: "it was removed, and another workflow has its ID by now"}
+	}
+	return err
 }
 
 // peek reads a workflow's state; ok is false if it has none.

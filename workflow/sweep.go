@@ -114,14 +114,21 @@ func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
 }
 
 // removeWhole removes a workflow with everything in it; see empty. The workflow's own job goes last, so
-// that a repetition finds the rest.
+// that a repetition finds the rest. It stops if another workflow has the ID by now: the letters and the job
+// are that one's.
 func (s store) removeWhole(ctx context.Context, w *stored, all bool) error {
 	err := s.empty(ctx, w, all)
 	if err == nil {
 		err = s.forget(ctx, w)
 	}
 	if err == nil {
-		err = s.remove(ctx, []broker.Ref{w.job.Ref()})
+		err = s.removeLetters(ctx, w.job.ID)
+	}
+	if err == nil {
+		err = s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, []broker.Ref{w.job.Ref()}, nil)
+	}
+	if errors.Is(err, broker.ErrNotFound) {
+		err = nil
 	}
 	return err
 }
@@ -203,7 +210,7 @@ func (s store) load(ctx context.Context, id string) (*stored, error) {
 	return w, nil
 }
 
-// empty removes the letters and the jobs of a workflow. If all is set, it removes every job that is not
+// empty removes the jobs of a workflow. If all is set, it removes every job that is not
 // active, otherwise only those that were completed or cancelled, or are parked for ever. The others are removed some
 // time after they have ended.
 func (s store) empty(ctx context.Context, w *stored, all bool) error {
@@ -254,11 +261,13 @@ func (s store) empty(ctx context.Context, w *stored, all bool) error {
 	if err == nil {
 		err = s.planRest(ctx, w, busy)
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// removeLetters removes what was sent to a workflow.
+func (s store) removeLetters(ctx context.Context, id string) error {
 	var sent []broker.Ref
-	err = s.each(ctx, broker.Query{Key: letterKey(w.job.ID), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
+	err := s.each(ctx, broker.Query{Key: letterKey(id), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
 		for i := range page {
 			sent = append(sent, page[i].Ref())
 		}

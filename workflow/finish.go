@@ -7,22 +7,21 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
 // halt waits for the nodes that have started, or cancels them, and then begins
 // the compensations or ends the workflow.
 func (r *run) halt(ctx context.Context) (again bool, err error) {
-	for i, e := range r.Ends {
-		if e == endAgain { // Retry chose it, but it will not run again
-			r.end(i, endDead)
-		}
-	}
 	if out := r.outstanding(); len(out) > 0 {
 		if !r.kills() {
 			return false, nil
 		}
 		return r.kill(ctx, out)
+	}
+	if missed, err := r.missed(ctx); missed || err != nil {
+		return missed, err
 	}
 	if r.Outcome != StateCompleted {
 		if r.Undo = r.toUndo(); len(r.Undo) > 0 {
@@ -33,6 +32,36 @@ func (r *run) halt(ctx context.Context) (again bool, err error) {
 	}
 	r.over()
 	return false, nil
+}
+
+// missed finds nodes that an earlier run let go, or redrove for Retry, without storing that: it died, or the store
+// was away. They are waited for, or cancelled, like the others. It reports whether there are any.
+func (r *run) missed(ctx context.Context) (found bool, err error) {
+	var refs []broker.Ref
+	place := make(map[string]int)
+	for i, e := range r.Ends {
+		if e != endWaiting && e != endAgain || r.g.Nodes[i].Queue == 0 {
+			continue
+		}
+		if ready, _ := r.readiness(i); ready {
+			ref := r.g.ref(i)
+			refs, place[ref.ID] = append(refs, ref), i
+		}
+	}
+	err = r.x.look(ctx, refs, false, func(job *broker.Job) {
+		i := place[job.ID]
+		rests := job.State == broker.StateScheduled && job.RunAt.Equal(parked.Until) || job.State == broker.StateWaiting // a mover has it
+		if e := r.Ends[i]; e == endWaiting && !rests || e == endAgain && job.State != broker.StateDead {
+			r.end(i, endLetGo)
+			found = true
+		}
+	})
+	for i, e := range r.Ends {
+		if e == endAgain { // Retry chose it, but it will not run again
+			r.end(i, endDead)
+		}
+	}
+	return found, err
 }
 
 // over ends the workflow.

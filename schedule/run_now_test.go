@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 func TestPause_AndResume(t *testing.T) {
@@ -79,6 +80,23 @@ func TestRunNow(t *testing.T) {
 		}
 		if _, err := w.schedules.RunNow(w.Context(), "s"); !errors.Is(err, broker.ErrQueueFull) {
 			t.Errorf("one run too many says %v", err)
+		}
+	})
+}
+
+// The request is stored, and the call that wakes the schedule is not applied: the error must not say that nothing was.
+func TestRunNow_OfAScheduleThatCannotBeWoken(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(time.Hour))
+		b := faulty.Wrap(w.store, faulty.Plan{{Method: "Operate", Call: 1, Fault: faulty.Unavailable}})
+		id, err := New(b, "test").RunNow(w.Context(), "s")
+		if id == "" || !broker.MayHaveApplied(err) || !errors.Is(err, broker.ErrOutcomeUnknown) {
+			t.Errorf("RunNow says %q, %v; want ErrOutcomeUnknown", id, err)
+		}
+		w.up()
+		pass(time.Second)
+		if got := w.ticks(); len(got) != 1 {
+			t.Errorf("ran %v, want one run", got)
 		}
 	})
 }

@@ -24,7 +24,8 @@ const (
 
 // Schedules are the schedules of one store. They are safe for concurrent use.
 // Calls take at most a few seconds. After an error that is not one of package
-// broker, a call may have taken effect; each can be repeated.
+// broker, a call may have taken effect; each can be repeated, but RunNow may then
+// run the schedule twice.
 type Schedules struct {
 	broker  broker.Broker
 	owner   string
@@ -324,7 +325,9 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 		return nil
 	})
 	if err == nil {
-		err = s.wake(ctx, id)
+		if failed := s.wake(ctx, id); failed != nil { // its own error can say that nothing was applied
+			err = fmt.Errorf("%w: the run is requested, and comes when the schedule runs next: %v", broker.ErrOutcomeUnknown, failed)
+		}
 	}
 	return jobID, about(err, "run schedule", id)
 }

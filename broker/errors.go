@@ -64,14 +64,20 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("jobs: ")
+	job := e.ID
 	if e.Op != "" {
-		b.WriteString(e.Op + ": ")
+		b.WriteString(e.Op)
+		if job != "" && e.namesOther() {
+			fmt.Fprintf(&b, " %q", short(job))
+			job = ""
+		}
+		b.WriteString(": ")
 	}
 	if e.Queue != "" {
 		fmt.Fprintf(&b, "queue %q: ", short(e.Queue))
 	}
-	if e.ID != "" {
-		fmt.Fprintf(&b, "job %q: ", short(e.ID))
+	if job != "" {
+		fmt.Fprintf(&b, "job %q: ", short(job))
 	}
 	if e.Field != "" {
 		b.WriteString(e.Field + ": ")
@@ -81,6 +87,16 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Hint)
 	}
 	return b.String()
+}
+
+// namesOther reports whether the ID is none of a job: the operation ends with the name of another thing, such as
+// "get schedule".
+func (e *Error) namesOther() bool {
+	switch strings.TrimSuffix(e.Op[strings.LastIndexByte(e.Op, ' ')+1:], "s") {
+	case "schedule", "workflow", "group":
+		return true
+	}
+	return false
 }
 
 // short keeps a refused name from flooding a log.

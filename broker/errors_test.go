@@ -77,6 +77,17 @@ func TestErrors_AboutFillsWhatIsNotKnownYet(t *testing.T) {
 	if got, want := broker.About(io.EOF, "claim", "", "").Error(), "jobs: claim: EOF"; got != want {
 		t.Errorf("a foreign error reads %q, want %q", got, want)
 	}
+	for op, want := range map[string]string{
+		"get schedule":   `jobs: get schedule "a": not found`,
+		"sync schedules": `jobs: sync schedules "a": not found`,
+		"start workflow": `jobs: start workflow "a": not found`,
+		"dead group":     `jobs: dead group "a": not found`,
+		"set checkpoint": `jobs: set checkpoint: job "a": not found`,
+	} {
+		if got := broker.About(broker.ErrNotFound, op, "", "a").Error(); got != want {
+			t.Errorf("the error of %s reads\n%s, want\n%s", op, got, want)
+		}
+	}
 	if !errors.Is(err, broker.ErrTooLarge) || !errors.Is(broker.About(io.EOF, "claim", "", ""), io.EOF) {
 		t.Error("About hid what it wraps")
 	}

@@ -35,7 +35,7 @@ func (s *Scope) Add(ctx context.Context, parts ...Part) error {
 		c.Err = fmt.Errorf("%w: %w", jobs.SkipRetry, e.Err)
 		err = &c
 	}
-	return about(err, "add nodes", s.id)
+	return about(err, "add nodes to workflow", s.id)
 }
 
 func (s *Scope) add(ctx context.Context, nodes []Node) error {

@@ -118,7 +118,8 @@ func WithBackoff(b Backoff) Option {
 
 // WithCrashBudget sets how many crashes the job survives: workers that die while
 // they hold it. The next crash makes it dead. Zero, the default, means the
-// server's default (3 unless configured); the limit is a million.
+// server's default (3 unless configured); the limit is a million. Crashes count
+// as long as the job lives: a job that snoozes for months needs a larger budget.
 func WithCrashBudget(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CrashBudget = n })
 }

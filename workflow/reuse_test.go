@@ -147,3 +147,28 @@ func TestStart_OfTwoThatTakeAnIDAtOnceOneStarts(t *testing.T) {
 		}
 	}
 }
+
+// A Delete beside a Retry either removes the workflow or says that it did not.
+func TestDelete_BesideRetry(t *testing.T) {
+	for call := 1; call <= 10; call++ {
+		t.Run(fmt.Sprintf("before call %d", call), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.fails("a")
+				s := w.up()
+				w.run(brief(node("a")), StateFailed)
+				w.errors(nil, s.Shutdown(w.Context())) // so that the workflow does not run while Delete goes on
+				late, calls := w.before(call, func() { _ = Retry(w.Context(), w.client, "w") })
+				err := Delete(w.Context(), late, "w")
+				if *calls < call {
+					return // it makes fewer calls
+				}
+				switch state := w.stateOf("w"); {
+				case err == nil && state != broker.StateNone:
+					t.Errorf("Delete says nil, and the workflow is %v", state)
+				case err != nil && !errors.Is(err, broker.ErrWrongState):
+					t.Errorf("Delete says %v", err)
+				}
+			})
+		})
+	}
+}

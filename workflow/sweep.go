@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,7 +126,10 @@ func (s store) removeWhole(ctx context.Context, w *stored, all bool) error {
 		err = s.removeLetters(ctx, w.job.ID)
 	}
 	if err == nil {
-		err = s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, []broker.Ref{w.job.Ref()}, nil)
+		var refused error // it has changed meanwhile
+		err = s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, []broker.Ref{w.job.Ref()},
+			func(_ int, r broker.OperationResult) { refused = r.Err })
+		err = cmp.Or(err, refused)
 	}
 	if errors.Is(err, broker.ErrNotFound) {
 		err = nil

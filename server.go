@@ -192,7 +192,8 @@ func (s *Server) policy(h Handler) (policy, error) {
 // waits for its end. The error is that of Run. If ctx ends first, Shutdown
 // returns the error of ctx at once; the drain stops waiting for handlers and goes on
 // without them. A server that was not started cannot be started afterwards. A nil
-// ctx is refused, and nothing is shut down.
+// ctx is refused, and nothing is shut down. The drain waits for handlers, so a handler
+// has to call Shutdown in another goroutine.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")

@@ -56,7 +56,9 @@ type OnDead string
 // What happens after a node that did not complete.
 const (
 	// Fail fails the workflow, unless all nodes after it name it in AfterAny: no
-	// more nodes start, running ones finish, and compensations run.
+	// more nodes start, running ones finish, and compensations run. A Task that
+	// waits for its Delay or At counts as running: it still runs, and compensations
+	// wait for it. A Deadline or Cancel ends the wait.
 	Fail OnDead = "fail"
 	// Continue lets the nodes after it run as if it had completed.
 	Continue OnDead = "continue"

@@ -43,6 +43,9 @@ func newJob(draft broker.NewJob) (job, error) {
 				"is set by an option of the task; the schedule sets it for each tick (see WithJitter and WithExpiry)")
 		}
 	}
+	if !utf8.ValidString(b.PayloadRef) { // as text, the definition would alter it
+		return job{}, broker.Invalid("payload ref", "is not UTF-8; encode it, in base64 for example")
+	}
 	j := job{Queue: draft.Queue, Type: b.Type, TypeVersion: b.TypeVersion, Priority: b.Priority, MaxRetries: b.MaxRetries,
 		CrashBudget: b.CrashBudget, Timeout: reserved.Duration(b.Timeout), Retention: reserved.Duration(b.Retention), Backoff: b.Backoff,
 		Unique: b.Unique, Key: b.Key, CorrelationID: b.CorrelationID, IdempotencyKey: b.IdempotencyKey,

@@ -113,6 +113,7 @@ func TestPut_WhatCannotBe(t *testing.T) {
 			"a start in 1800":    {"s", Every(time.Hour), task, []Option{WithStart(time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC))}, "start"},
 			"no tick in a span":  {"s", Cron("0 0 1 1 *", ""), task, []Option{WithStart(time.Now().Add(1e9)), WithEnd(time.Now().Add(2e9))}, "spec"},
 			"a task's option":    {"s", Every(time.Hour), task, []Option{WithJob(jobs.WithMaxRetries(-1))}, "max retries"},
+			"an unreadable ref":  {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithPayloadRef("\xff")), nil, "payload ref"},
 			"own middleware":     {"s", Every(time.Hour), wrapped, nil, "middleware"},
 		} {
 			_, err := w.schedules.Put(w.Context(), c.id, c.spec, c.task, c.opts...)

@@ -164,7 +164,7 @@ func TestBuckets_ACallIsGivenTheBucketsItNeeds(t *testing.T) {
 			}
 			e.add(i, &jobs[i])
 		}
-		return e.step(nowArg(at(0)), named)
+		return e.step(nowArg(at(0)))
 	}
 	settled := func(jobs []broker.NewJob) *step {
 		req := broker.SettleRequest{Worker: "w"}

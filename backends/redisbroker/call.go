@@ -52,6 +52,8 @@ const (
 	maxRounds     = 4 // how often a call that was certainly not applied is sent
 )
 
+var errEarlierPart = fmt.Errorf("%w: an earlier part of the same request failed", broker.ErrUnavailable)
+
 // nowArg writes the time of a request as scripts read it: in µs, plus .5 for any fraction of a
 // µs; 0 for the store's clock.
 func nowArg(now time.Time) string {
@@ -306,7 +308,7 @@ func (b *Broker) repair(s *step) bool {
 		version, _ := first(s.reply).(int64)
 		s.err = newerLayout(version)
 	case codeGap:
-		s.err = fmt.Errorf("%w: an earlier part of the same request failed", broker.ErrUnavailable)
+		s.err = errEarlierPart
 	}
 	return false
 }

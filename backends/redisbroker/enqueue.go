@@ -12,7 +12,7 @@ import (
 )
 
 // Bounds of one script call, which blocks the server while it runs. Longer requests are sent as
-// several calls in one round trip.
+// several calls.
 const (
 	callJobs  = 1000
 	callBytes = 4 << 20
@@ -23,7 +23,8 @@ const (
 const singleBytes = 4096
 
 // Enqueue accepts or refuses each job on its own. §18. It takes one round trip; in a Cluster one
-// to each node, at the same time.
+// to each node, at the same time. A request with more than a thousand jobs of a queue, or 4 MiB of
+// them, takes one for each such part. If a part fails, what follows it for the same queue is not sent.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if err := req.Check(); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -70,17 +71,11 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	if len(calls) == 0 {
 		return receipts, broker.About(b.usable(ctx), "enqueue", "", "")
 	}
-	named := make(map[string]bool) // the queues for which a job has options
-	for _, batch := range calls {
-		if len(batch.named) > 0 {
-			named[batch.queue.name] = true
-		}
-	}
 	steps := make([]*step, len(calls))
 	for i, batch := range calls {
-		steps[i] = batch.step(nowArg(req.Now), named[batch.queue.name])
+		steps[i] = batch.step(nowArg(req.Now))
 	}
-	if err := b.run(ctx, nil, steps...); err != nil {
+	if err := b.inTurns(ctx, steps); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	for _, batch := range calls {
@@ -103,6 +98,46 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	return receipts, nil
 }
 
+// inTurns makes the calls of a request like run, but sends a call only after those before it for the same queue have taken
+// effect. In one pipeline, the server could refuse the first call and accept the second one, since another process has
+// repaired the reason meanwhile: it has loaded the scripts, or made the queue. The first one, sent again, would then be late.
+func (b *Broker) inTurns(ctx context.Context, steps []*step) error {
+	if len(steps) == 1 {
+		return b.run(ctx, nil, steps...)
+	}
+	var turns [][]*step
+	calls, failed := make(map[string]int), make(map[string]bool)
+	for _, s := range steps {
+		at := calls[s.queues[0]]
+		if calls[s.queues[0]]++; at == len(turns) {
+			turns = append(turns, nil)
+		}
+		turns[at] = append(turns[at], s)
+	}
+	for at, turn := range turns {
+		var send []*step
+		for _, s := range turn {
+			if failed[s.queues[0]] {
+				s.err = errEarlierPart
+			} else {
+				send = append(send, s)
+			}
+		}
+		if len(send) == 0 {
+			continue
+		}
+		if err := b.run(ctx, nil, send...); err != nil && at > 0 {
+			return partly(err)
+		} else if err != nil {
+			return err
+		}
+		for _, s := range send {
+			failed[s.queues[0]] = s.err != nil || s.lag != nil
+		}
+	}
+	return nil
+}
+
 // jobKind names the script that stores a job.
 type jobKind int8
 
@@ -112,9 +147,8 @@ const (
 	meetingJobs          // jobs of a request in which a job may replace another one
 )
 
-// jobKindOf returns the kind of a job. meets says whether a job of the request may replace another
-// one: then one script stores all new jobs of the request. Calls of several scripts could change the
-// order of the jobs, if one of them must be sent again.
+// jobKindOf returns the kind of a job. meets says whether a job of the request may replace another one: then one
+// script stores all new jobs of the request, since each change of the script begins another call.
 func jobKindOf(j *broker.NewJob, meets bool) jobKind {
 	switch {
 	case j.Restore != nil:
@@ -175,10 +209,9 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-// step returns the call for the batch. It uses enqueue_plain.lua if no job of the request that is for the
-// queue has options, as named says, and the queue is not known to need the longer script. So all calls for
-// the queue are of one script, for the reason in jobKindOf.
-func (e *enqueueBatch) step(now string, named bool) *step {
+// step returns the call for the batch. It uses enqueue_plain.lua if no job has options, and the queue is not known to need
+// the longer script.
+func (e *enqueueBatch) step(now string) *step {
 	t, n := e.texts, len(e.items)
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
 	pieces := t.seal()
@@ -187,7 +220,7 @@ func (e *enqueueBatch) step(now string, named bool) *step {
 		s.script, s.args = restoreScript, e.texts.all()
 	case e.kind == meetingJobs:
 		s.script, s.args = meetScript, e.texts.all()
-	case named || e.queue.isLimited():
+	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
 	case n == 1 && e.recent && now == "0" && e.all <= singleBytes:
 		s.script, s.batch = plainScript, e

@@ -129,7 +129,7 @@ func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 		e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
 		j := job("q", id)
 		e.add(0, &j)
-		s := e.step(nowArg(at(0)), false)
+		s := e.step(nowArg(at(0)))
 		if s.script != plainScript {
 			t.Fatalf("%s goes by %s, want enqueue_plain", id, s.script.name)
 		}

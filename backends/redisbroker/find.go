@@ -86,7 +86,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 // The forms of cursors: scripts/lib/pages.lua.
 var (
 	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}$|5[1-5]:-?\d{1,15}:\d{1,3}:)`)
-	scanCursor  = regexp.MustCompile(`^\d{1,20}:`)
+	scanCursor  = regexp.MustCompile(`^\d{1,20}:\d{0,20}:`)
 	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
 	keyCursor   = regexp.MustCompile(`^(L[1-5]:-?\d{1,15}:\d{1,3}:|I)`)
 )

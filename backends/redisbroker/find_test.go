@@ -225,3 +225,43 @@ func TestFind_TheIndexOfDeadJobsKeepsNoneThatLeft(t *testing.T) {
 			Refs: []broker.Ref{{Queue: "q", ID: "dead", Epoch: broker.AnyEpoch}}}) // not there after most of them
 	}
 }
+
+// A page that ends within an answer of the server, since it has few jobs or large ones, goes on where it stopped, although jobs that
+// it has shown leave meanwhile: then the server's next answer reaches further.
+func TestFind_SmallPagesShowAllJobsThatStay(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	const n = 60
+	for round := range 12 { // the server's order is random
+		queue := fmt.Sprint("q", round)
+		register(t, b, "w", queue)
+		enqueue(t, b, several(queue, n, nil)...)
+		claimAt(t, b, at(0), "w", n, queue)
+		query, left := broker.Query{Queue: queue, State: broker.StateActive, Now: at(0), Limit: 3}, map[string]bool{}
+		for _, id := range names(queue, n) {
+			left[id] = true
+		}
+		var number int64
+		for more := true; more; {
+			page, err := b.Find(t.Context(), query)
+			if err != nil || len(page.Jobs) > query.Limit {
+				t.Fatalf("a page of %d jobs, %v", len(page.Jobs), err)
+			}
+			settle := broker.SettleRequest{Now: at(0), Worker: "w", Number: number + 1}
+			for i := range page.Jobs {
+				delete(left, page.Jobs[i].ID)
+				settle.Items = append(settle.Items, broker.Settlement{Job: &page.Jobs[i], Outcome: broker.Complete(nil)})
+			}
+			if len(settle.Items) > 0 {
+				number++
+				if _, err := b.Settle(t.Context(), settle); err != nil {
+					t.Fatal(err)
+				}
+			}
+			query.Cursor, more = page.Cursor, page.Cursor != ""
+		}
+		if len(left) > 0 {
+			t.Fatalf("no page shows %d of %d jobs, which were active all the while", len(left), n)
+		}
+	}
+}

@@ -100,17 +100,17 @@ local function chosen(ids, from)
   return some, places
 end
 
-local ids, behind, _, places = page(n)
-if args.begins .. args.text ~= '' then ids, places = chosen(ids, places) end
-if 2 * #ids * biggest(m.big) > room then
+local ids, behind, places
+local all, upto = room, n
+while true do
+  local _
+  ids, behind, _, places = page(upto)
+  if args.begins .. args.text ~= '' then ids, places = chosen(ids, places) end
+  if 2 * #ids * biggest(m.big) <= all then break end
   local few = fit(q, ids)
-  if few < #ids then
-    local some, cursor, looked = page(places and places[few] or few) -- the new page may be shorter
-    behind = cursor
-    for i = #ids, 1, -1 do
-      if (places and places[i] or i) > (looked or #some) then ids[i] = nil end
-    end
-  end
+  room = all
+  if few >= #ids then break end
+  upto = places and places[few] or few -- the new page may have other jobs
 end
 local reply = {0, now, behind}
 if #ids == 0 then return reply end

@@ -1,5 +1,7 @@
 -- Common parts of examinations. The answer is {0, now, cursor, records, a list for the caller, then
 -- per finding: code, ID, what is wrong, 1 if repaired, why not}.
+-- @include scan
+
 local part, cursor, most, fixing = args.part, args.cursor, tonumber(args.most), args.repair == '1'
 local records, told, findings = 0, {}, {}
 
@@ -21,26 +23,11 @@ local function answer(at)
 end
 
 -- scanned pages through a hash. It returns up to most fields with their values, and the next cursor, which is
--- empty at the end. HSCAN may return more than a page, so the cursor is that of HSCAN and the last field taken
--- from its answer. HSCAN must not return more for the same cursor the next time, so its count n must not grow.
+-- empty at the end.
 local function scanned(key, at, n, most)
-  most = most or n
-  local scan, last = '0', ''
-  if at ~= '' then scan, last = string.match(at, '^(%d+):(.*)$') end
-  local page = redis.call('HSCAN', key, scan, 'COUNT', n)
-  local names, values = {}, {}
-  for i = 1, #page[2], 2 do
-    local name = page[2][i]
-    if name > last then
-      names[#names + 1] = name
-      values[name] = page[2][i + 1]
-    end
-  end
-  table.sort(names)
+  local names, values, after = scan_page(key, at, n, most or n)
   local out = {}
-  for i = 1, math.min(most, #names) do out[i] = {names[i], values[names[i]]} end
+  for i, name in ipairs(names) do out[i] = {name, values[name]} end
   records = records + #out
-  if #names > most then return out, scan .. ':' .. names[most] end
-  if page[1] == '0' then return out, '' end
-  return out, page[1] .. ':'
+  return out, after
 end

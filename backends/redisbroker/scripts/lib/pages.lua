@@ -3,6 +3,7 @@
 -- @include holder
 -- @include key_range
 -- @include causes
+-- @include scan
 
 -- The functions that read pages take a cursor and a number. They return up to so many entries, and the next
 -- cursor, which is empty at the end.
@@ -76,38 +77,23 @@ local function ready(q, cursor, n)
   return ids, behind == '' and '' or '5' .. behind
 end
 
--- SCAN_STEP is how many entries one HSCAN reads. It must be the same for all pages: a longer step from the
--- same cursor would return entries that sort before the entries already seen.
-local SCAN_STEP = 20
+local SCAN_STEP = 20 -- about how many entries one HSCAN reads
 
 -- unordered pages through a hash of jobs: leases, or held jobs. It looks at up to n jobs, and returns up to
--- most of them. The cursor is that of HSCAN and the last ID seen in its answer, which is sorted by ID. A page
--- ends between two steps if possible, since a step returns more than before while the hash shrinks. After a
--- hash has shrunk, its steps, and so the pages, have fewer jobs.
+-- most of them. After a hash has shrunk, its steps, and so the pages, have fewer jobs.
 local function unordered(key, cursor, n, worker, most)
-  local scan, last = '0', ''
-  if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
   local out, looked = {}, 0
   for _ = 1, 1 + math.ceil(n / SCAN_STEP) do
-    local page, ids, values = redis.call('HSCAN', key, scan, 'COUNT', SCAN_STEP), {}, {}
-    for i = 1, #page[2], 2 do
-      local id = page[2][i]
-      if id > last then
-        ids[#ids + 1] = id
-        values[id] = page[2][i + 1]
-      end
-    end
-    if looked > 0 and (looked + #ids > n or #out + #ids > most) then return out, scan .. ':' end
-    table.sort(ids)
+    local room = math.min(n - looked, most - #out)
+    if room <= 0 then break end
+    local ids, values, after = scan_page(key, cursor, SCAN_STEP, room)
+    looked, cursor = looked + #ids, after
     for _, id in ipairs(ids) do
-      if looked == n or #out == most then return out, scan .. ':' .. last end
-      looked, last = looked + 1, id
       if worker == '' or select(3, holder(values[id])) == worker then out[#out + 1] = id end
     end
-    scan, last = page[1], ''
-    if scan == '0' then return out, '' end
+    if cursor == '' then break end
   end
-  return out, scan .. ':'
+  return out, cursor
 end
 
 -- timed pages through a sorted set, from score after up to score before; with newest, in the other direction.

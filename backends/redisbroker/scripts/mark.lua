@@ -45,11 +45,13 @@ end
 
 if action ~= 'read' then
   -- Begin with a removal: a full store refuses other scripts, and an owner must
-  -- not lose its mark for that.
-  redis.call('ZREM', q.lapses, name)
+  -- not lose its mark for that. The mark itself stays until the end: if it is the only one, its keys would go
+  -- with it, and a node whose slot is being moved ends a script that then uses them again.
+  redis.call('ZREM', q.lapses, '')
   prune(LAPSED)
   if action == 'drop' then
     redis.call('HDEL', q.marks, name)
+    redis.call('ZREM', q.lapses, name)
     mark = nil
   else
     if action == 'take' then

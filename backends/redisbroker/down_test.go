@@ -156,6 +156,7 @@ func TestDown_ErrorsAreToldApart(t *testing.T) {
 		{reply("OOM command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:12."), true},
 		{reply("ERR Error running script (call to f_3f): @user_script:12: @user_script: 12: -OOM command not allowed"), true},
 		{reply("CLUSTERDOWN The cluster is down"), true},
+		{reply("ERR Script attempted to execute a write command while the cluster is down and readonly script: 3f, on @user_script:1."), true},
 		{reply("TRYAGAIN Multiple keys request during rehashing of slot"), true},
 		{reply("MASTERDOWN Link with MASTER is down"), true},
 		{reply("NOREPLICAS Not enough good replicas to write."), true},

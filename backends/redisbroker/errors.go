@@ -21,6 +21,9 @@ var notApplied = []string{
 	"ERR Protocol error: unauthenticated", // instead of NOAUTH, if the command is long
 }
 
+// clusterDown is a part of the error that ends a script at its first write if a part of the Cluster is down, and the node allows reads.
+const clusterDown = "Script attempted to execute a write command while the cluster is down"
+
 // classify wraps a client's error in broker.ErrUnavailable if the call was certainly not applied.
 // Other network errors leave open whether it was applied.
 func classify(err error) error {
@@ -85,6 +88,9 @@ func refused(err error) bool {
 	text := reply.Error()
 	if denied(err) {
 		return false
+	}
+	if strings.Contains(text, clusterDown) {
+		return true
 	}
 	for _, code := range notApplied {
 		// Before version 7, the error of a command inside a script is at the end of

@@ -89,8 +89,8 @@
 //	t      list    the wake token, which exists while a job can be claimed
 //	tq     string  while t does not exist: when a job may next be claimable, or -1, " ", and until when to rely on that;
 //	               claims of many queues write it for each other
-//	e      channel settled jobs, while a watcher listens: lines of state and ID
-//	ec     channel IDs of active jobs that were asked to cancel
+//	e      channel settled jobs, while a watcher listens: lines of state and ID. In a database other than 0, its number follows
+//	ec     channel IDs of active jobs that were asked to cancel, named likewise: e1c
 //
 // The queues of a group share these, at <prefix>:{<group>}:<name>:
 //

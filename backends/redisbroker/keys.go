@@ -55,8 +55,8 @@ func newQueue(base, name string, buckets int) *queue {
 	return &queue{name: name, base: base, buckets: buckets}
 }
 
-// channel returns the channel of the queue's events.
-func (q *queue) channel() string { return q.base + "e" }
+// channel returns the channel of a queue's events. Channels belong to no database, so the name has the database.
+func (b *Broker) channel(queue string) string { return b.queue(queue).base + "e" + b.store.database }
 
 // The keys for which elements of keyNames with a star stand.
 var (

@@ -71,7 +71,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 		if err != nil {
 			return undecided(results, places, err)
 		}
-		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.queue(queue).channel()}}
+		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.channel(queue)}}
 		var sent, again []int
 		before := make(map[string]bool) // holders of jobs that the call decides before
 		for _, at := range places {

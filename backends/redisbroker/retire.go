@@ -50,5 +50,5 @@ func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.R
 
 func (b *Broker) retireStep(req *broker.RetireRequest, name, cursor string) *step {
 	return &step{script: retireScript, queues: []string{name}, now: nowArg(req.Now),
-		args: []any{req.Worker, cursor, b.queue(name).channel()}}
+		args: []any{req.Worker, cursor, b.channel(name)}}
 }

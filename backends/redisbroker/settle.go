@@ -66,7 +66,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		batch.add(item, req.History)
 	}
 	for _, batch := range all {
-		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel(),
+		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.channel(batch.queue),
 			batch.sum.Waits, batch.sum.WaitedMicros, batch.sum.Runs, batch.sum.RanMicros, &batch.spent)
 		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now),
 			args: batch.args(args), rows: batch.texts.rows}

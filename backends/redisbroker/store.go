@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type store struct {
 	single  *redis.Client
 	cluster *redis.ClusterClient
 	named   *masters // nil unless Sentinels name the server
+
+	database string // the number of the database; "" for 0
 }
 
 var errNoClient = broker.Invalid("client", "is nil; make one with redis.NewClient, NewFailoverClient or NewClusterClient")
@@ -51,7 +54,11 @@ func connect(client redis.UniversalClient) (store, error) {
 			named = &masters{dial: o.Dialer, conns: make(map[*followed]struct{})}
 			o.Dialer = named.connect
 		}
-		return store{single: redis.NewClient(&o), named: named}, nil
+		database := ""
+		if o.DB != 0 {
+			database = strconv.Itoa(o.DB)
+		}
+		return store{single: redis.NewClient(&o), named: named, database: database}, nil
 	case *redis.ClusterClient:
 		if c == nil {
 			return store{}, errNoClient

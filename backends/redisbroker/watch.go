@@ -81,7 +81,7 @@ func (w *watcher) announce(ctx context.Context) error {
 // channels returns the channels that carry the events that the watcher wants.
 func (w *watcher) channels() (names []string) {
 	for _, name := range w.req.Queues {
-		channel := w.broker.queue(name).channel()
+		channel := w.broker.channel(name)
 		if w.req.Wants(broker.EventSettled) {
 			names = append(names, channel)
 		}

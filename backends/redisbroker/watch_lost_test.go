@@ -73,7 +73,7 @@ func TestWatch_AServerThatRefusesALostConnectionIsAskedAgain(t *testing.T) {
 			if e := nextEvent(t, events); e.Kind != broker.EventMissed {
 				t.Errorf("the first event after that is %+v, want EventMissed", e)
 			}
-			if err := admin.Publish(t.Context(), b.queue("q").channel()+cancels, "a").Err(); err != nil {
+			if err := admin.Publish(t.Context(), b.channel("q")+cancels, "a").Err(); err != nil {
 				t.Fatal(err)
 			}
 			if e := nextEvent(t, events); e.Kind != broker.EventCancel || e.ID != "a" {
@@ -161,7 +161,7 @@ func TestWatch_AConnectionThatIsLostWithoutNoticeIsReplaced(t *testing.T) {
 	}
 	cancel := func(id string) {
 		t.Helper()
-		if err := admin.Publish(t.Context(), b.queue("q").channel()+cancels, id).Err(); err != nil {
+		if err := admin.Publish(t.Context(), b.channel("q")+cancels, id).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

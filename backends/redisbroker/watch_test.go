@@ -25,7 +25,7 @@ func TestWatch_WhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 		if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}, Kinds: kinds}); err != nil {
 			t.Fatal(err)
 		}
-		channel := b.queue("q").channel()
+		channel := b.channel("q")
 		listening, err := c.PubSubNumSub(t.Context(), channel, channel+cancels).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	if err := c.HSet(t.Context(), key, "watch", time.Now().Add(-time.Second).UnixMicro()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	sub := c.Subscribe(t.Context(), b.queue("q").channel())
+	sub := c.Subscribe(t.Context(), b.channel("q"))
 	defer sub.Close()
 	if _, err := sub.Receive(t.Context()); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	enqueue(t, b, job("q", "a"))
 	l := &life{t: t, b: b, queue: "q"}
 	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
-	if err := c.Publish(t.Context(), b.queue("q").channel(), "mark").Err(); err != nil {
+	if err := c.Publish(t.Context(), b.channel("q"), "mark").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := sub.ReceiveMessage(t.Context()); err != nil || m.Payload != "mark" {
@@ -202,7 +202,7 @@ func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	channel := func(queue string) string { return b.queue(queue).channel() }
+	channel := func(queue string) string { return b.channel(queue) }
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"stays"}}); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
 	if e := next(); e.Kind != broker.EventMissed {
 		t.Errorf("the first event after the connection was lost is %+v, want EventMissed", e)
 	}
-	channel := b.queue("q").channel()
+	channel := b.channel("q")
 	testenv.Eventually(t, "both channels are listened to again", func() bool {
 		n, err := c.PubSubNumSub(t.Context(), channel, channel+cancels).Result()
 		return err == nil && n[channel] == 1 && n[channel+cancels] == 1
@@ -252,5 +252,41 @@ func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
 	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
 	if e := next(); e.Kind != broker.EventSettled || e.ID != "a" {
 		t.Errorf("then comes %+v, want the end of a", e)
+	}
+}
+
+// Two environments may use one prefix in two databases of a server. Channels belong to no database; a watcher is told only of its own jobs.
+func TestWatch_TellsNothingOfOtherDatabases(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.DB = 1
+	others := redis.NewClient(o)
+	t.Cleanup(func() { _ = others.Close() })
+	b := open(t, client(t))
+	events, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := openAs(t, others, b.config).Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*Broker{"theirs": openAs(t, others, b.config), "mine": b} {
+		register(t, b, "w", "q")
+		enqueue(t, b, job("q", name+" asked"), job("q", name+" done"))
+		l := &life{t: t, b: b, queue: "q"}
+		jobs := claimAt(t, b, at(0), "w", 2, "q").Jobs
+		l.operate(broker.Operation{Kind: broker.OpCancel}, name+" asked")
+		l.settle(at(0), "w", jobs[1:], broker.Complete(nil))
+	}
+	for name, events := range map[string]<-chan broker.Event{"mine": events, "theirs": theirs} {
+		for range 2 {
+			if e := <-events; !strings.HasPrefix(e.ID, name) {
+				t.Errorf("who watches %s is told of %s", name, e.ID)
+			}
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +76,43 @@ func TestDown_EveryCallSaysThatTheStoreIsDown(t *testing.T) {
 	for call, err := range everyCall(t.Context(), b) {
 		if errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("%s with the server back: %v", call, err)
+		}
+	}
+}
+
+// breaker is a limiter of a client that refuses all calls while it is open, as a circuit breaker does.
+type breaker struct{ open atomic.Bool }
+
+func (*breaker) ReportResult(error) {}
+func (l *breaker) Allow() error {
+	if l.open.Load() {
+		return errors.New("circuit breaker is open")
+	}
+	return nil
+}
+
+func TestDown_WhatTheLimiterOfTheClientRefusesIsNotSent(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := &breaker{}
+	o.Limiter = limiter
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := open(t, c)
+	register(t, b, "w", "q")
+	limiter.open.Store(true)
+	for call, err := range everyCall(t.Context(), b) {
+		if !errors.Is(err, broker.ErrUnavailable) || !strings.Contains(err.Error(), "circuit breaker") {
+			t.Errorf("%s: got %v, want ErrUnavailable with the error of the limiter", call, err)
+		}
+	}
+	limiter.open.Store(false)
+	for call, err := range everyCall(t.Context(), b) {
+		if errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("%s after that: %v", call, err)
 		}
 	}
 }

@@ -74,6 +74,9 @@ func partly(err error) error {
 }
 
 func refused(err error) bool {
+	if errors.Is(err, broker.ErrUnavailable) { // the client's limiter
+		return true
+	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return true

@@ -47,6 +47,9 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.Protocol = 2          // cheaper to read, and nothing here needs 3
 		o.PipelinePoolSize = -1 // one pool for all commands
 		o.MinIdleConns = 0      // connections are made when they are needed
+		if o.Limiter != nil {
+			o.Limiter = limiter{o.Limiter}
+		}
 		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
 		var named *masters
@@ -76,6 +79,16 @@ func connect(client redis.UniversalClient) (store, error) {
 	}
 	return store{}, &broker.Error{Field: "client", Err: broker.ErrUnsupported,
 		Hint: fmt.Sprintf("a %T cannot be copied with retries off; use redis.NewClient, NewFailoverClient or NewClusterClient", client)}
+}
+
+// limiter is the limiter of the given client. Its refusals say that nothing was sent.
+type limiter struct{ redis.Limiter }
+
+func (l limiter) Allow() error {
+	if err := l.Limiter.Allow(); err != nil {
+		return notSent(err)
+	}
+	return nil
 }
 
 // node returns the server that has a key.

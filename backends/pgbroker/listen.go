@@ -130,8 +130,9 @@ func (l *listener) session(ctx context.Context) {
 		conn.Close(ctx)
 	}()
 	all, own := l.b.listenerChannel(0), l.b.listenerChannel(number)
-	listen := fmt.Sprintf("listen %s; listen %s; listen %s; select pg_advisory_lock(%d, %d)", pgx.Identifier{l.b.channel}.Sanitize(),
-		pgx.Identifier{all}.Sanitize(), pgx.Identifier{own}.Sanitize(), listenerLock, number)
+	// The server must not end the session because it is quiet.
+	listen := fmt.Sprintf("set idle_session_timeout = 0; listen %s; listen %s; listen %s; select pg_advisory_lock(%d, %d)",
+		pgx.Identifier{l.b.channel}.Sanitize(), pgx.Identifier{all}.Sanitize(), pgx.Identifier{own}.Sanitize(), listenerLock, number)
 	if _, err := conn.Exec(ctx, listen, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}

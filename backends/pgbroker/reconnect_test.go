@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 func TestBroker_ReconnectGivesCallsNewConnections(t *testing.T) {
@@ -61,5 +64,29 @@ func TestBroker_ASilentTransactionIsEndedByTheServer(t *testing.T) {
 	}
 	if inside != "5s" || after == inside {
 		t.Errorf("the limit is %q in a transaction and %q after it, want 5s and none", inside, after)
+	}
+}
+
+// An idle_session_timeout of the role is for clients that forgot a connection. A listener is quiet for a reason.
+func TestBroker_TheServerDoesNotEndAQuietListener(t *testing.T) {
+	t.Parallel()
+	direct := connect(t, testenv.Postgres(t), 1)
+	url := testenv.WithParam(t, testenv.Postgres(t), "idle_session_timeout", "100ms")
+	f := openOn(t, connectAs(t, url, 4, testenv.Name(t)), Config{Schema: schema(t, direct)})
+	events, err := f.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}, Kinds: []broker.EventKind{broker.EventCancel}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forgotten, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = forgotten.WaitForNotification(t.Context()) // until the server ends it
+	n := 0
+	err = direct.QueryRow(t.Context(), "select count(*) from pg_stat_activity where query like '%listen%' || $1 || '%pg_advisory_lock%'",
+		f.channel).Scan(&n)
+	if err != nil || n != 1 || len(events) > 0 {
+		t.Errorf("connections that listen when the server has ended one that was quiet for as long\ngot  %d, %d events, %v\nwant 1, none",
+			n, len(events), err)
 	}
 }

@@ -82,8 +82,9 @@ var _ broker.Broker = (*Broker)(nil)
 
 // New returns a broker on a schema that Migrate made. The broker uses pool until Close,
 // which leaves the pool open. New fails if the server cannot be reached, if the schema is
-// not migrated (ErrNotMigrated) or is of a newer release, or if the database does not
-// default to READ COMMITTED, on which every statement here relies.
+// not migrated (ErrNotMigrated) or is of a newer release, if the database does not
+// default to READ COMMITTED, on which every statement here relies, or if connections have
+// another client_encoding than UTF8.
 func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
 	if config.Schema == "" {
 		config.Schema = DefaultSchema

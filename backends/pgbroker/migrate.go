@@ -280,13 +280,13 @@ func newerSchema(schema string, present, oldest, known int) error {
 // checkStore refuses a store that this program cannot use correctly.
 func (b *Broker) checkStore(ctx context.Context) error {
 	var version int
-	var isolation, encoding string
+	var isolation, encoding, sent string
 	var migrated bool
 	err := b.run(ctx, step{
 		sql: `select current_setting('server_version_num')::int, current_setting('default_transaction_isolation'),
-			current_setting('server_encoding'), to_regclass($1) is not null`,
+			current_setting('server_encoding'), current_setting('client_encoding'), to_regclass($1) is not null`,
 		args: []any{`"` + b.config.Schema + `".migration`},
-		read: one(&version, &isolation, &encoding, &migrated),
+		read: one(&version, &isolation, &encoding, &sent, &migrated),
 	})
 	switch {
 	case err != nil:
@@ -299,6 +299,9 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	case encoding != "UTF8" && encoding != "SQL_ASCII": // a name that it lacks would fail, with all jobs of the call, again and again
 		return fmt.Errorf("%w: the database's encoding is %s, which does not have all characters of names; use a database in UTF8",
 			broker.ErrUnsupported, encoding)
+	case encoding == "UTF8" && sent != "UTF8" && sent != "SQL_ASCII": // names would be stored as others than programs without the setting see
+		return fmt.Errorf("%w: client_encoding is %s, but programs send UTF8; connect with client_encoding=UTF8, "+
+			"or ALTER ROLE … SET client_encoding = 'UTF8'", broker.ErrUnsupported, sent)
 	case !migrated:
 		return unmigrated(b.config.Schema)
 	}

@@ -270,17 +270,14 @@ func TestMigrate_ASchemaThatIsNotMigratedIsRefusedWithTheRemedy(t *testing.T) {
 	}
 }
 
-func TestMigrate_ADatabaseThatIsNotReadCommittedIsRefused(t *testing.T) {
+func TestNew_ConnectionsThatItCannotUseAreRefused(t *testing.T) {
 	t.Parallel()
-	url := testenv.Postgres(t)
-	separator := "?"
-	if strings.Contains(url, "?") {
-		separator = "&"
-	}
 	f := open(t)
-	db := connect(t, url+separator+"default_transaction_isolation=serializable", 2)
-	_, err := New(t.Context(), db, f.config)
-	if !errors.Is(err, broker.ErrUnsupported) || !strings.Contains(err.Error(), "default_transaction_isolation") {
-		t.Errorf("New on serializable connections: %v; want it refused with the remedy", err)
+	for setting, value := range map[string]string{"default_transaction_isolation": "serializable", "client_encoding": "LATIN1"} {
+		db := connect(t, testenv.WithParam(t, testenv.Postgres(t), setting, value), 2)
+		_, err := New(t.Context(), db, f.config)
+		if !errors.Is(err, broker.ErrUnsupported) || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "ALTER ROLE") {
+			t.Errorf("New on connections with %s %s: %v; want it refused with the remedy", setting, value, err)
+		}
 	}
 }

@@ -281,22 +281,25 @@ func TestExamine_AServerThatEndangersJobsIsFound(t *testing.T) {
 }
 
 // A finding names the transaction that has been open for long.
+// A transaction holds rows back while it has a snapshot, and as soon as it has written.
 func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
-	direct := connect(t, url, 2)
+	direct := connect(t, url, 3)
 	b := fresh(t, direct, url)
-	tx, err := direct.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tx.Rollback(context.Background())
-	var pid int64
-	if err := tx.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "declare held cursor for select 1"); err != nil { // keeps its snapshot
-		t.Fatal(err)
+	var pids [2]int64
+	for i, holds := range []string{"declare held cursor for select 1", "select pg_current_xact_id()"} {
+		tx, err := direct.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background())
+		if err := tx.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pids[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), holds); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var clock int64
 	var unsafe, held []string
@@ -305,8 +308,10 @@ func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	if err := b.run(t.Context(), b.step("examine_server", one(&clock, &unsafe, &vacuums, &readOnly, &held), 0)); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(held, func(h string) bool { return strings.HasPrefix(h, "process "+itoa(pid)+" of ") }) {
-		t.Errorf("process %d is not among the holders of snapshots: %q", pid, held)
+	for i, pid := range pids {
+		if !slices.ContainsFunc(held, func(h string) bool { return strings.HasPrefix(h, "process "+itoa(pid)+" of ") }) {
+			t.Errorf("process %d, number %d, is not among those that hold rows back: %q", pid, i, held)
+		}
 	}
 }
 

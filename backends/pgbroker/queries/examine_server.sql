@@ -1,7 +1,7 @@
--- examine_server.sql: read settings of the server that matter, and which sessions hold old snapshots.
+-- examine_server.sql: read settings of the server that matter, and which sessions hold rows back.
 -- Params: @long how long, µs
 -- Returns: one row: clock µs, settings that endanger commits, whether autovacuum is on, why nobody can write|null,
---   one text for each holder of an old snapshot
+--   one text for each holder
 -- Called by: (*Broker).Examine
 select (extract(epoch from clock_timestamp()) * 1000000)::bigint,
   array(select name || ' is ' || setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')
@@ -15,7 +15,7 @@ select (extract(epoch from clock_timestamp()) * 1000000)::bigint,
       '') || ') has had a transaction open for '
            || (extract(epoch from clock_timestamp() - xact_start))::bigint || 's'
     from pg_stat_activity
-    where backend_xmin is not null and datname = current_database()
+    where (backend_xmin is not null or backend_xid is not null) and datname = current_database()
       and xact_start < clock_timestamp() - @long::bigint * interval '1 microsecond'
       and pid <> pg_backend_pid() and backend_type = 'client backend'
     union all

@@ -188,8 +188,7 @@ func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
 // statement: that would need the privilege to create schemas.
 func (m *migrating) begin(ctx context.Context, tx pgx.Tx) error {
 	absent := false
-	err := tx.QueryRow(ctx, "select to_regnamespace($1) is null", pgx.QueryExecModeSimpleProtocol, fmt.Sprintf("%q", m.schema)).Scan(&absent)
-	if err != nil {
+	if err := ask(ctx, tx, fmt.Sprintf(`select to_regnamespace('"%s"') is null`, m.schema), &absent); err != nil {
 		return err
 	}
 	create := inSchema(`create table if not exists jobs.migration (
@@ -197,8 +196,21 @@ func (m *migrating) begin(ctx context.Context, tx pgx.Tx) error {
 	if absent {
 		create = fmt.Sprintf("create schema if not exists %q; ", m.schema) + create
 	}
-	_, err = tx.Exec(ctx, create)
+	_, err := tx.Exec(ctx, create)
 	return err
+}
+
+// ask reads one row by the simple protocol, which leaves no snapshot behind. pgx would refuse it for connections whose
+// encoding is not UTF8, as it is not in a database in SQL_ASCII.
+func ask(ctx context.Context, tx pgx.Tx, sql string, dest ...any) error {
+	results := tx.Conn().PgConn().Exec(ctx, sql)
+	if results.NextResult() {
+		if err := drain(pgx.RowsFromResultReader(tx.Conn().TypeMap(), results.ResultReader()), one(dest...)); err != nil {
+			results.Close()
+			return err
+		}
+	}
+	return results.Close()
 }
 
 // build builds an index without blocking writers. Meanwhile the transaction that keeps other
@@ -216,8 +228,8 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 			return err // another call built it
 		}
 		valid, name := false, `"`+m.schema+`"."`+index.builds+`"`
-		err := tx.QueryRow(ctx, "select coalesce((select indisvalid from pg_index where indexrelid = to_regclass($1)), false)",
-			pgx.QueryExecModeSimpleProtocol, name).Scan(&valid)
+		err := ask(ctx, tx, fmt.Sprintf("select coalesce((select indisvalid from pg_index where indexrelid = to_regclass('%s')), false)", name),
+			&valid)
 		if err == nil && !valid {
 			// An interrupted build leaves an invalid index.
 			if _, err = pool.Exec(ctx, "drop index concurrently if exists "+name, pgx.QueryExecModeSimpleProtocol); err == nil {
@@ -236,9 +248,9 @@ func (m *migrating) build(ctx context.Context, index *migration) error {
 func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		mine := false
-		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), set_config('statement_timeout', '0', true), "+
+		err := ask(ctx, tx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), set_config('statement_timeout', '0', true), "+
 			"set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%d)",
-			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, nil, &mine)
+			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), nil, nil, nil, &mine)
 		if err == nil && !mine {
 			err = errMigrating
 		}
@@ -252,7 +264,7 @@ func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx)
 // missing returns the migrations that the schema lacks.
 func (m *migrating) missing(ctx context.Context, tx pgx.Tx) ([]migration, error) {
 	present, oldest := 0, 0
-	err := tx.QueryRow(ctx, presentSQL(m.schema, len(m.all)), pgx.QueryExecModeSimpleProtocol).Scan(&present, &oldest)
+	err := ask(ctx, tx, presentSQL(m.schema, len(m.all)), &present, &oldest)
 	if err == nil && oldest > len(m.all) {
 		err = newerSchema(m.schema, present, oldest, len(m.all))
 	}

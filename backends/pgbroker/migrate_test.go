@@ -281,3 +281,40 @@ func TestNew_ConnectionsThatItCannotUseAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// In a database in SQL_ASCII, that is also the encoding of connections, for which pgx does not quote. Names in UTF-8 are
+// stored byte by byte.
+func TestMigrate_ADatabaseInSQLASCII(t *testing.T) {
+	t.Parallel()
+	direct := connect(t, testenv.Postgres(t), 1)
+	name := testenv.Name(t)
+	create := "create database " + name + " template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+	if _, err := direct.Exec(t.Context(), create); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := direct.Exec(context.Background(), "drop database "+name); err != nil {
+			t.Error(err)
+		}
+	})
+	config := direct.Config()
+	config.ConnConfig.Database = name
+	config.ConnConfig.RuntimeParams["standard_conforming_strings"] = "off"
+	db, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	if err := Migrate(t.Context(), db, ""); err != nil {
+		t.Fatal(err)
+	}
+	f := openOn(t, db, Config{})
+	job := broker.NewJob{Queue: "q", ID: `größe\'`, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}
+	if _, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := f.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{job.ID}})
+	if err != nil || len(found.Jobs) != 1 || found.Jobs[0].ID != job.ID {
+		t.Errorf("the job %s\ngot  %v, %v\nwant found", job.ID, found.Jobs, err)
+	}
+}

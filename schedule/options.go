@@ -35,7 +35,8 @@ type Option interface{ apply(*settings) }
 
 type settings struct {
 	record
-	job []jobs.Option
+	job    []jobs.Option
+	paused bool
 }
 
 type optionFunc func(*settings)
@@ -99,8 +100,11 @@ func WithStart(t time.Time) Option {
 func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = reserved.When(t) }) }
 
 // WithPaused creates a schedule paused, until Resume; see Schedules.Pause. It has
-// no effect on a schedule that exists. By default a new schedule ticks.
-func WithPaused(by string) Option { return optionFunc(func(s *settings) { s.Paused = by }) }
+// no effect on a schedule that exists. By default a new schedule ticks. by must be a
+// name of 1 to 255 bytes.
+func WithPaused(by string) Option {
+	return optionFunc(func(s *settings) { s.Paused, s.paused = by, true })
+}
 
 // WithExpiry gives each tick's job a deadline of d after its nominal time; see
 // jobs.WithDeadline. It must be longer than the jitter. The default is none.

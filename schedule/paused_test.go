@@ -2,11 +2,14 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 func TestWithPaused_ANewScheduleWaitsForResume(t *testing.T) {
@@ -97,6 +100,21 @@ func TestResume_ATickThatWaitedForTheEndOfAJobIsNotForgotten(t *testing.T) {
 		pass(30 * time.Second)
 		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T04:00:00Z 2000-01-01T08:00:00Z]" {
 			t.Errorf("half a minute after the end of the pause %v ran", got)
+		}
+	})
+}
+
+func TestPause_ByWhatIsNoName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(time.Hour))
+		for _, by := range []string{"\xff", strings.Repeat("x", broker.MaxNameLen+1)} {
+			var e *broker.Error
+			if err := w.schedules.Pause(w.Context(), "s", by); !errors.As(err, &e) || e.Field != "by" {
+				t.Errorf("Pause by %.8q: %v, want an error about by", by, err)
+			}
+		}
+		if info := w.info("s"); info.Paused != nil {
+			t.Errorf("a refused Pause left the schedule paused by %q", info.Paused.By)
 		}
 	})
 }

@@ -93,6 +93,8 @@ func TestPut_WhatCannotBe(t *testing.T) {
 			"a long ID":          {strings.Repeat("x", 201), Every(time.Hour), task, nil, "id"},
 			"a line of nothing":  {"s", Cron("0 0 31 2 *", ""), task, nil, "spec"},
 			"no spec":            {"s", Spec{}, task, nil, "spec"},
+			"paused by nobody":   {"s", Every(time.Hour), task, []Option{WithPaused("")}, "paused by"},
+			"paused by no text":  {"s", Every(time.Hour), task, []Option{WithPaused("\xff")}, "paused by"},
 			"an unknown zone":    {"s", Cron("@daily", "Mars/Base"), task, nil, "zone"},
 			"no task":            {"s", Every(time.Hour), nil, nil, "task"},
 			"no type":            {"s", Every(time.Hour), jobs.NewTask("", nil), nil, "type"},

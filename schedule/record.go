@@ -70,6 +70,11 @@ func newRecord(d Definition, owner string, limits broker.Limits) (*record, error
 	if err := broker.CheckName("owner", owner); err != nil {
 		return nil, err
 	}
+	if s.paused {
+		if err := broker.CheckName("paused by", s.Paused); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.check(); err != nil {
 		return nil, err
 	}

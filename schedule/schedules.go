@@ -274,8 +274,14 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 }
 
 // Pause stops the ticks of a schedule until Resume. Ticks during the pause do not
-// count as missed. Pausing again changes nothing. by says who paused it, for operators to see.
+// count as missed. Pausing again changes nothing. by says who paused it, for operators to see:
+// a name of up to 255 bytes, or nothing.
 func (s *Schedules) Pause(ctx context.Context, id, by string) error {
+	if by != "" {
+		if err := broker.CheckName("by", by); err != nil {
+			return about(err, "pause schedule", id)
+		}
+	}
 	return about(s.change(ctx, id, func(st *state, now time.Time) error {
 		if st.Paused == nil {
 			st.Paused = &Pause{At: reserved.When(now), By: by}

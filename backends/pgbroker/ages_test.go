@@ -2,11 +2,13 @@ package pgbroker_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // While a snapshot is open, the indexes by which Queues finds the oldest jobs, and counts the
@@ -62,19 +64,15 @@ func TestQueues_OldSnapshotMakesItNoDearer(t *testing.T) {
 		t.Fatalf("the first look reads %v pages, want what the snapshot keeps", first)
 	}
 	// It takes two seconds until the seqs that were taken are old enough.
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	var pages map[string]int64
+	testenv.Eventually(t, "that a look reads few pages, want at most 200", func() bool {
 		info := look(time.Time{})
 		if len(info.Workers) != 2 || info.Workers[0].Held != 1 || info.Workers[1].Held != 0 {
 			t.Fatalf("Queues says of the workers %+v, want 1 lease of w1 and none of w2", info.Workers)
 		}
-		pages := reads()
-		if pages["queues"] < 200 && pages["queues_workers"] < 200 {
-			break
-		}
-		if time.Since(began) > 40*time.Second {
-			t.Fatalf("after %v a look reads %v pages, want at most 200", time.Since(began), pages)
-		}
-	}
+		pages = reads()
+		return pages["queues"] < 200 && pages["queues_workers"] < 200
+	}, func() string { return fmt.Sprint(pages) })
 
 	// A request with a clock of its own always searches.
 	f.claim(1, time.Minute)

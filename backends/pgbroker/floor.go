@@ -73,11 +73,11 @@ const (
 	sweepPause   = 5 * time.Second        // a third of a default lease
 	laggingPause = 250 * time.Millisecond // while floors lag
 	doubtedShare = 5                      // while floors lag and a job may have been missed, the pause is divided by this
+	sweepShare   = 20                     // the pause is at least this many times the duration of the last sweep
 
 	// oldAge is longer than an enqueue takes, except in a transaction of the caller, and so short that a claim
 	// does not read many dead entries until then.
-	oldAge     = time.Second
-	sweepShare = 20 // the pause is at least this many times the duration of the last sweep
+	oldAge = time.Second
 
 	// dueMargin is how long after its due time a job may become visible and still be found
 	// without a sweep. For that, claims skip dead entries of at most this time.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 func TestJob_ProgressIsStoredNowAndThenAndWithTheOutcome(t *testing.T) {
@@ -82,11 +83,7 @@ func TestJob_ProgressAndCheckpointsMayMeetTheOutcome(t *testing.T) {
 		return nil
 	})
 	ids := add(t, b, DefaultQueue, "busy", n)
-	for deadline := time.Now().Add(time.Minute); count(t, b, DefaultQueue, StateCompleted) < n; {
-		if time.Sleep(time.Millisecond); time.Now().After(deadline) {
-			t.Fatal("the jobs are not completed after a minute")
-		}
-	}
+	testenv.Eventually(t, "that all jobs are completed", func() bool { return count(t, b, DefaultQueue, StateCompleted) == n })
 	done := make(chan struct{})
 	go func() {
 		late.Wait()

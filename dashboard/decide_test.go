@@ -240,7 +240,7 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("Accept-Encoding", "br, gzip;q=0.8")
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		resp, err := s.client.Transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,8 +253,12 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 				t.Fatalf("%q: %v", path, err)
 			}
 			text, err := io.ReadAll(plain)
-			if whole := s.get(resp.StatusCode, path); err != nil || path != "" && path != "stats" && len(text) != len(whole) {
-				t.Errorf("%q has %d bytes (error %v), and %d without compression", path, len(text), err, len(whole))
+			whole := s.get(resp.StatusCode, path)
+			if end := "</html>"; strings.HasSuffix(whole, end) { // the two pages tell different ages
+				text, whole = text[max(0, len(text)-len(end)):], end
+			}
+			if err != nil || string(text) != whole {
+				t.Errorf("%q ends with %.300q (error %v), without compression with %.300q", path, text, err, whole)
 			}
 			if !strings.Contains(strings.Join(resp.Header.Values("Vary"), ","), "Accept-Encoding") {
 				t.Errorf("%q varies by %q", path, resp.Header.Values("Vary"))
@@ -267,7 +271,7 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Accept-Encoding", "gzip;q=0")
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := s.client.Transport.RoundTrip(req)
 	if err != nil || resp.Header.Get("Content-Encoding") != "" {
 		t.Errorf("who refuses gzip gets %q, %v", resp.Header.Get("Content-Encoding"), err)
 	}

@@ -144,7 +144,7 @@ func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Header.Set("HX-Request", "true")
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		resp, err := s.client.Transport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}

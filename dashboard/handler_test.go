@@ -159,7 +159,7 @@ func TestHandler_EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	for _, path := range []string{"", "jobs", "static/app.js", "nothing", "history"} {
-		resp, err := http.Get(s.url + path)
+		resp, err := s.client.Get(s.url + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestHandler_EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	page := s.get(200, "")
 	hasNot(t, page, " style=", "<style", " onclick=", "http://", "https://")
 	at := strings.Index(page, "static/app.css?v=")
-	resp, err := http.Get(s.url + page[at:at+len("static/app.css?v=")+12])
+	resp, err := s.client.Get(s.url + page[at:at+len("static/app.css?v=")+12])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,9 @@ type site struct {
 	url     string // ends with a slash
 	log     *lines
 	server  *httptest.Server
-	away    atomic.Bool // the dashboard does not answer
-	number  int64       // number of settles
+	client  *http.Client // with connections of its own: a server that closes breaks those of http.DefaultClient
+	away    atomic.Bool  // the dashboard does not answer
+	number  int64        // number of settles
 }
 
 // lines is a log that tests read.
@@ -87,13 +88,13 @@ func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 		mux.ServeHTTP(w, r)
 	}))
 	s.server = server
+	s.client = server.Client()
 	s.url = server.URL + "/ops/jobs/"
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 		server.Close()
-		http.DefaultClient.CloseIdleConnections()
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
@@ -235,7 +236,7 @@ func (s *site) send(status int, method, path string, form url.Values, headers ..
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := s.client.Transport.RoundTrip(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}

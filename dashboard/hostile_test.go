@@ -103,7 +103,7 @@ func TestHostile_WhatOthersWroteIsOnlyShown(t *testing.T) {
 			if headers != nil {
 				req.Header.Set(headers[0], headers[1])
 			}
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := s.client.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -115,7 +115,7 @@ func awaitOK(t *testing.T, url string) {
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		resp, err := http.Get(url)
+		resp, err := oneOff.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -171,7 +171,7 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Jar: jar, Transport: oneOff.Transport}
 	get := func(client *http.Client, url string) (int, string, *http.Response) {
 		t.Helper()
 		resp, err := client.Get(url)
@@ -200,7 +200,7 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 		!strings.Contains(body, `value="cancel"`) {
 		t.Errorf("the job's page answers %d:\n%s", code, body)
 	}
-	if code, body, _ := get(&http.Client{Transport: client.Transport}, address+"job?queue=mail&id=a&show=payload"); code != 401 ||
+	if code, body, _ := get(oneOff, address+"job?queue=mail&id=a&show=payload"); code != 401 ||
 		strings.Contains(body, "secret\"") {
 		t.Errorf("without the cookie the page answers %d", code)
 	}
@@ -229,12 +229,11 @@ func TestDashboard_TheDashboardIsReadOnlyUnlessTold(t *testing.T) {
 	if strings.Contains(d.url, "token") {
 		t.Errorf("the address is %s; reading here needs no secret", d.url)
 	}
-	resp, err := http.Post(d.url+"pause?queue=mail", "", nil)
+	resp, err := oneOff.Post(d.url+"pause?queue=mail", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	defer http.DefaultClient.CloseIdleConnections()
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 403 || !strings.Contains(string(body), "read-only; start it with --write") {
 		t.Errorf("pausing answers %d:\n%s", resp.StatusCode, body)
 	}
@@ -272,7 +271,7 @@ func TestDashboard_TwoDashboardsOnOneHostDoNotLogEachOtherOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Jar: jar, Transport: oneOff.Transport}
 	var opened []string
 	for range 2 {
 		d := runDashboard(t, membroker.NewStore(), "--write")

@@ -96,12 +96,12 @@ func TestDemo_ControlsAreOnLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, page := get(t, &http.Client{Jar: jar}, at.String())
+		status, page := get(t, &http.Client{Jar: jar, Transport: oneOff.Transport}, at.String())
 		if status != want || (want == http.StatusOK) != strings.Contains(page, "Kill one") {
 			t.Errorf("the controls of a demo on %s: %d %.300s, want %d", addr, status, page, want)
 		}
 		at.RawQuery = ""
-		if status, _ := get(t, http.DefaultClient, at.String()); status != http.StatusUnauthorized {
+		if status, _ := get(t, oneOff, at.String()); status != http.StatusUnauthorized {
 			t.Errorf("without the secret, on %s: %d, want 401", addr, status)
 		}
 		closed()

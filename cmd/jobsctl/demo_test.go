@@ -111,14 +111,14 @@ func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 		return err == nil
 	})
 	bare, _, _ := strings.Cut(string(address), "?")
-	if status, _ := get(t, http.DefaultClient, bare); status != http.StatusUnauthorized {
+	if status, _ := get(t, oneOff, bare); status != http.StatusUnauthorized {
 		t.Errorf("without the secret: %d", status)
 	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Jar: jar}
+	client := &http.Client{Jar: jar, Transport: oneOff.Transport}
 	if status, page := get(t, client, string(address)); status != http.StatusOK || !strings.Contains(page, "Kill one") {
 		t.Errorf("the controls, with the secret: %d, %.500s", status, page)
 	}
@@ -131,6 +131,10 @@ func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 		t.Errorf("it ends with %v; the terminal got %q", err, term.text())
 	}
 }
+
+// oneOff keeps no connections: to close those of http.DefaultClient breaks the requests of
+// other tests.
+var oneOff = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func get(t *testing.T, c *http.Client, url string) (status int, page string) {
 	t.Helper()

@@ -67,14 +67,17 @@ func start(t *testing.T, env ...string) (worker *exec.Cmd, address string) {
 	return nil, ""
 }
 
+// oneOff keeps no connections: to close those of http.DefaultClient breaks the requests of
+// other tests.
+var oneOff = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	resp, err := http.Get(url)
+	resp, err := oneOff.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	defer http.DefaultClient.CloseIdleConnections()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

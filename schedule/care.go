@@ -83,11 +83,16 @@ func (x *runner) revive(ctx context.Context) error {
 	return reserved.Each(ctx, x.broker, q, func(page []broker.Job) error {
 		for i := range page {
 			job := &page[i]
-			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) {
+			err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job)
+			switch {
+			case broker.StoreFailed(err):
 				return err
+			case err != nil:
+				x.log.Warn("jobs: a dead schedule was not revived", "schedule", job.ID, "error", err)
+			default:
+				x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(),
+					"error", job.Errors.Last().Message)
 			}
-			x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(),
-				"error", job.Errors.Last().Message)
 		}
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // A program's definitions are checked before its server starts.
@@ -97,6 +98,22 @@ func TestExtension_RevivesSchedules(t *testing.T) {
 		pass(time.Hour + time.Second)
 		if w.ran["dead@2000-01-01T01:00:00Z"] != 1 || w.ran["missing@2000-01-01T01:00:00Z"] != 1 {
 			t.Errorf("ran %v, want a tick of each", w.ran)
+		}
+	})
+}
+
+func TestExtension_SaysThatAScheduleWasNotRevived(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("dead", Every(time.Hour))
+		w.die("dead")
+		var log strings.Builder
+		refusing := faulty.Wrap(w.store, faulty.Plan{{Method: "Operate", Fault: faulty.Fault{Before: broker.ErrNewerForm}}})
+		x := &runner{Schedules: New(refusing, "test"), log: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := x.revive(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := log.String(); !strings.Contains(got, "not revived") || !strings.Contains(got, "schedule=dead") {
+			t.Errorf("the log says %q", got)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,7 +109,7 @@ func TestReadme_TheExampleOfAsynqRunsUnchanged(t *testing.T) {
 	write("go.mod", module+"\nrequire github.com/seed81422ce9/jobs/compat/asynq v0.0.0\nreplace github.com/seed81422ce9/jobs/compat/asynq => "+
 		here+"\n")
 	write("go.sum", read("go.sum"))
-	run := exec.Command("go", "run", ".")
+	run := exec.Command("go", append(append([]string{"run"}, flagsOfBuild(t)...), ".")...)
 	run.Dir, run.Env = dir, append(run.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
 	text, err := run.CombinedOutput()
 	if err != nil {
@@ -119,4 +121,19 @@ func TestReadme_TheExampleOfAsynqRunsUnchanged(t *testing.T) {
 			t.Errorf("the program of the README did not say %q, but\n%s", want, text)
 		}
 	}
+}
+
+// flagsOfBuild returns the flags that this test was compiled with: with them the packages are in the cache already.
+func flagsOfBuild(t *testing.T) (flags []string) {
+	t.Helper()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("this test has no build information")
+	}
+	for _, s := range info.Settings {
+		if slices.Contains([]string{"-race", "-gcflags", "-ldflags"}, s.Key) {
+			flags = append(flags, s.Key+"="+s.Value)
+		}
+	}
+	return flags
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -169,5 +170,34 @@ func TestSchedule_LostState(t *testing.T) {
 		}
 		pass(time.Hour)
 		w.exactly("after the state was lost", "s", w.nominal(Every(10*time.Minute), start, time.Now()))
+	})
+}
+
+// A client that dies between its edit and waking the schedule puts it again when it restarts.
+func TestSchedule_APutWhoseWakeWasLostIsMadeGoodByTheNext(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(24*time.Hour))
+		pass(time.Minute)
+		bad := faulty.Wrap(w.store, faulty.Plan{{Method: "Operate", Call: 2, Fault: faulty.Fault{Before: broker.ErrClosed}}})
+		put := func(b broker.Broker) (Change, error) {
+			return New(b, "test").Put(w.Context(), "s", Every(time.Minute), jobs.NewTask("task", nil))
+		}
+		if _, err := put(bad); !errors.Is(err, broker.ErrClosed) {
+			t.Fatalf("the client that dies gets %v", err)
+		}
+		pass(10 * time.Minute)
+		if got := len(w.ticks()); got != 0 {
+			t.Fatalf("%d ticks ran before the second call, which shows nothing then", got)
+		}
+		for range 2 {
+			if change, err := put(w.store); change != Unchanged || err != nil {
+				t.Errorf("the repetition answers %q, %v", change, err)
+			}
+			pass(5 * time.Minute)
+		}
+		if got := len(w.ticks()); got < 10 {
+			t.Errorf("%d ticks ran in ten minutes", got)
+		}
 	})
 }

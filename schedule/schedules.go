@@ -95,7 +95,7 @@ func (s *Schedules) tryPut(ctx context.Context, d Definition) (Change, error) {
 		case err != nil:
 			return err
 		}
-		change, err = s.update(ctx, stored, wanted)
+		change, err = s.update(ctx, stored, wanted, now)
 		return err
 	})
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Schedules) create(ctx context.Context, id string, r *record) error {
 }
 
 // update changes a stored schedule to the wanted record.
-func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *record) (Change, error) {
+func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *record, now time.Time) (Change, error) {
 	job, have := stored.job, stored.record
 	if have.Owner != s.owner {
 		return "", &broker.Error{Field: "owner", Err: broker.ErrDuplicate,
@@ -152,10 +152,21 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	case job.State == broker.StateDead:
 		change = Updated
 		return change, again(s.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job))
-	case change == Updated:
+	case change == Updated || sleepsPast(job, wanted, now):
 		return change, s.wake(ctx, job.ID)
 	}
 	return change, nil
+}
+
+// sleepsPast reports whether a schedule sleeps past its next tick: the client that changed its times
+// could not wake it. A run that ended late explains less than Grace.
+func sleepsPast(job *broker.Job, r *record, now time.Time) bool {
+	p, err := r.plan(job.ID)
+	if err != nil {
+		return false
+	}
+	next := p.dueBetween(now, now).next
+	return !next.IsZero() && job.RunAt.Sub(next) > Grace
 }
 
 // wake makes a schedule run at once. A run that is not settled may have read the state before it was

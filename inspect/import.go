@@ -247,7 +247,7 @@ func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers
 		some, repeated, err := i.restoreSome(ctx, batch[:n])
 		if err != nil {
 			if len(answers) > 0 || repeated {
-				err = unknown(err)
+				err = unknown(ctx, err)
 			}
 			return nil, false, err
 		}
@@ -295,8 +295,10 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 	return answers, repeated, nil
 }
 
-// unknown returns err as an error after which the outcome is unknown.
-func unknown(err error) error { return fmt.Errorf("%w: %v", broker.ErrOutcomeUnknown, err) }
+// unknown returns err as an error after which the outcome is unknown. It still says if ctx ended.
+func unknown(ctx context.Context, err error) error {
+	return errors.Join(fmt.Errorf("%w: %v", broker.ErrOutcomeUnknown, err), ctx.Err())
+}
 
 // same reports whether the job that has the ID of j is j, perhaps edited since.
 func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, error) {
@@ -327,7 +329,7 @@ func insist(ctx context.Context, f func() error) (repeated bool, err error) {
 		case !broker.StoreFailed(err) || attempt == insistence,
 			sleep.For(ctx, time.Duration(attempt*attempt)*100*time.Millisecond) != nil:
 			if repeated && !unclear {
-				err = unknown(err)
+				err = unknown(ctx, err)
 			}
 			return repeated, err
 		}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -44,5 +45,27 @@ func TestInterrupt_AnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
 	}
 	if left, err := New(store).Queue(t.Context(), "default"); err != nil || left.Counts[broker.StatePending] != 2 {
 		t.Errorf("there are %d jobs, %v; want 2 of 3", left.Counts[broker.StatePending], err)
+	}
+}
+
+// An import that is repeated looks at each job that exists already. Who interrupts it there interrupted it, too.
+func TestInterrupt_AnImportOfJobsThatExistSaysThatItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	mustEnqueue(t, newTestClient(t, store, jobs.ClientConfig{}), jobs.NewTask("mail", nil))
+	var lines bytes.Buffer
+	if _, err := New(store).Select(Query{Queue: "default", State: broker.StatePending}).Export(t.Context(), &lines); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	interrupted := broker.Wrap(store, func(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
+		if _, ok := call.Request.(*broker.Query); ok {
+			cancel()
+		}
+		return next(ctx)
+	})
+	report, err := New(interrupted).Import(ctx, &lines, ImportConfig{})
+	if !errors.Is(err, context.Canceled) || report.Lines != 1 || report.Done != 0 {
+		t.Errorf("an interrupted import reports %+v, %v", report, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/labels"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -137,6 +138,9 @@ func New(cfg Config) (*Relay, error) {
 }
 
 func checkQueue(name string) error {
+	if labels.Pattern(name) {
+		return broker.Invalid("queue", "%q means several queues; give each a relay", name)
+	}
 	return cmp.Or(broker.CheckQueue(name), broker.CheckUnreserved(name))
 }
 

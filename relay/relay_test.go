@@ -150,6 +150,8 @@ func TestNew_ConfigsThatCannotBe(t *testing.T) {
 		"@x":       func(c *Config) { c.ToQueue = "@x" },
 		"Batch":    func(c *Config) { c.Batch = 1001 },
 		"Lease":    func(c *Config) { c.Lease = time.Millisecond },
+		"mail+*":   func(c *Config) { c.FromQueue = "mail+*" },
+		"several":  func(c *Config) { c.ToQueue = "mail+*" },
 		"{braces}": func(c *Config) { c.ToQueue = "{braces}" },
 	} {
 		cfg := good

@@ -113,6 +113,9 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if err != nil {
 		return err
 	}
+	if _, err := i.Queue(ctx, t.queue); err != nil { // images+* names several queues; each has its own policy and held jobs
+		return err
+	}
 	queries, err := t.each(ctx, i)
 	if err != nil {
 		return err

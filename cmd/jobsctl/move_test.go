@@ -56,6 +56,8 @@ func TestMove_AMoveSaysWhatItNeeds(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--queue":             {"--to", "memory://"},
 		"--to or --to-queue":  {"--queue", "mail"},
+		"several queues":      {"--queue", "mail+*", "--to-queue", "b", "--policy", "--yes"},
+		"name one":            {"--queue", "mail+*", "--undo", "--yes"},
 		"active":              {"--queue", "mail", "--to-queue", "b", "--state", "active"},
 		"destination":         {"--queue", "mail", "--to-queue", "mail", "--yes"},
 		"--undo.*--type":      {"--queue", "mail", "--undo", "--type", "y", "--yes"},

@@ -183,7 +183,11 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	}
 	cmd := exec.CommandContext(ctx, editor[0], append(editor[1:], name)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.err, a.err
-	if err := cmd.Run(); err != nil {
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return nil, errInterruptedEarly
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the editor: %w; nothing was changed", err)
 	}
 	f, err := os.Open(name)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -136,6 +137,28 @@ func TestExit_ErrorsAreHarmlessInATerminal(t *testing.T) {
 	}}
 	c.has(c.run(5, "stats"), `\\x1b\[2J\\u202e refused\nHINT: retry\n$`)
 	c.has(c.run(2, "stats", "--\x1b[2J"), `unknown flag: --\\x1b\[2J`)
+}
+
+// interrupter is the input of a user who interrupts the program that reads it.
+type interrupter func()
+
+func (f interrupter) Read([]byte) (int, error) {
+	f()
+	return 0, io.EOF
+}
+
+func TestEdit_AnInterruptionEndsTheEditor(t *testing.T) {
+	t.Parallel()
+	c, store := inMemory(t)
+	c.run(0, "enqueue", "--type", "x", "--id", "a", "--payload", "{}")
+	ctx, cancel := context.WithCancel(t.Context())
+	var errs bytes.Buffer
+	code := run(ctx, []string{"--broker", "memory://", "edit", "a", "--yes"}, environment{in: interrupter(cancel), out: io.Discard, err: &errs,
+		getenv: func(string) string { return "tail -f" }, home: func() (string, error) { return t.TempDir(), nil },
+		open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }})
+	if code != 130 || !strings.Contains(errs.String(), "interrupted; nothing was changed") {
+		t.Errorf("it exits with %d and says %q", code, &errs)
+	}
 }
 
 // A dry run of an edit refuses what the edit would refuse.

@@ -2,6 +2,7 @@ package asynqcompat_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,8 @@ func TestConn_OptionsMeanWhatTheyMeanInAsynq(t *testing.T) {
 	}{
 		{"none", asynq.NewTask("t", nil), nil, broker.Body{Type: "t", MaxRetries: 25, Timeout: 30 * time.Minute}, 0},
 		{"of the task", task, nil, broker.Body{Type: "image:resize", Payload: []byte("\xff\x00"), MaxRetries: 5, Timeout: 20 * time.Minute}, 0},
+		{"longer than any", asynq.NewTask("t", nil), []asynq.Option{asynq.Timeout(math.MaxInt64), asynq.Retention(math.MaxInt64)},
+			broker.Body{Type: "t", MaxRetries: 25, Timeout: broker.NoTimeout, Retention: broker.MaxDelay}, 0},
 		{"of the call", task, []asynq.Option{asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Retention(time.Hour)},
 			broker.Body{Type: "image:resize", Payload: []byte("\xff\x00"), Timeout: time.Minute, Retention: time.Hour}, 0},
 		{"deadline alone", asynq.NewTask("t", nil), []asynq.Option{asynq.Deadline(deadline)},

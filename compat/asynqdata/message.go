@@ -147,7 +147,7 @@ const Source = "asynq"
 // the job is done; see UniqueKey.
 func (m *Message) NewJob() broker.NewJob {
 	b := broker.Body{Type: m.Type, Payload: m.Payload, Headers: m.Headers, Priority: broker.PriorityNormal,
-		MaxRetries: m.MaxRetry, Timeout: time.Duration(m.Timeout) * time.Second, Retention: time.Duration(m.Retention) * time.Second,
+		MaxRetries: m.MaxRetry, Timeout: span(m.Timeout), Retention: span(m.Retention),
 		GivenID: true, Source: Source}
 	if m.Deadline > 0 {
 		b.Deadline = time.Unix(m.Deadline, 0).UTC()
@@ -159,6 +159,11 @@ func (m *Message) NewJob() broker.NewJob {
 		b.Unique.Key = UniqueKey(m.UniqueKey)
 	}
 	return broker.NewJob{Queue: m.Queue, ID: m.ID, Body: b}
+}
+
+// span returns a span of asynq, which may be longer than any here: who gives the longest wants no end.
+func span(seconds int64) time.Duration {
+	return time.Duration(min(seconds, int64(broker.MaxDelay/time.Second))) * time.Second
 }
 
 // UniqueKey returns the unique key here of a task that has the given key in asynq. In both systems a key

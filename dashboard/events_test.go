@@ -159,6 +159,22 @@ func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	s.get(200, "jobs?state=dead&type=t19") // a person's request is always answered
 }
 
+// While the store is slow, requests of several looks wait for each other. The limit holds for them, too.
+func TestEvents_ListsOfSeveralLooksAreLimited(t *testing.T) {
+	t.Parallel()
+	var shared sharedPages
+	asked := 0
+	for i := range 40 {
+		_, _ = shared.get(fmt.Sprint("jobs?type=", i/2), int64(2-i%2), true, func() (listing, error) {
+			asked++
+			return listing{}, nil
+		})
+	}
+	if asked != refreshLimit {
+		t.Errorf("40 pages of two looks asked the store %d times, want %d", asked, refreshLimit)
+	}
+}
+
 func TestEvents_RatesAreDifferencesOfTotals(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})

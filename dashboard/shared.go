@@ -28,7 +28,7 @@ func (s *sharedPages) get(address string, seq int64, refresh bool, ask func() (l
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock() // one at a time: a waiting request finds the answer of the request before it
-	if s.seq < seq { // a request that waited here since an earlier look gets the newer answer
+	if s.seq < seq {    // a request that waited here since an earlier look gets the newer answer
 		s.seq, s.answers, s.misses = seq, make(map[string]listing), 0
 	}
 	if found, ok := s.answers[address]; ok {

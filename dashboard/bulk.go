@@ -123,6 +123,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 		})
 		var report inspect.Report
 		report, err = o.verb.do(ctx, s, b.delay)
+		back.drop(report.Refusals)
 		total.Add(report)
 		o.progress(total)
 		if err != nil {

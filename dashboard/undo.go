@@ -80,6 +80,15 @@ func (b *remembered) add(j *broker.Job) {
 	b.was[queue] = append(b.was[queue], b.verb.formerOf(j))
 }
 
+// drop removes the jobs that the decision refused: if somebody redrives one later, that is no part of it.
+func (b *remembered) drop(refused []inspect.Refusal) {
+	for _, f := range refused {
+		if was := b.was[f.Queue]; len(was) > 0 {
+			b.was[f.Queue] = slices.DeleteFunc(was, func(j former) bool { return j.ID == f.ID })
+		}
+	}
+}
+
 // undoable has the verbs that can be undone, each with the verb that undoes it; a redrive is undone
 // differently.
 var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}

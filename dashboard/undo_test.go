@@ -227,3 +227,30 @@ func TestUndo_LeavesAloneWhatTheDecisionDidNotChange(t *testing.T) {
 	s.post(303, undoForm.FindStringSubmatch(s.get(200, "work"))[1], nil)
 	suppressed("d0")
 }
+
+// A redrive refuses a job whose unique key another one holds. If somebody redrives that job later, an undo of the first
+// redrive leaves it alone.
+func TestUndo_LeavesAloneWhatTheDecisionRefused(t *testing.T) {
+	t.Parallel()
+	for _, bulk := range []bool{false, true} {
+		s := newSite(t, Config{Authorize: everything})
+		unique := func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k"} }
+		s.die("mail", "free", "email", "no route")
+		s.die("mail", "held", "email", "no route", unique)
+		s.enqueue("mail", "holder", "email", unique)
+		undo := ""
+		if bulk {
+			s.post(303, "bulk?state=dead", url.Values{"verb": {"redrive"}})
+			s.ended(1)
+			undo = undoForm.FindStringSubmatch(s.get(200, "work"))[1]
+		} else {
+			undo = s.checked("redrive", broker.Ref{Queue: "mail", ID: "free"}, broker.Ref{Queue: "mail", ID: "held"})
+		}
+		s.post(303, "act?queue=mail&id=holder", url.Values{"verb": {"cancel"}})
+		s.post(303, "act?queue=mail&id=held", url.Values{"verb": {"redrive"}}) // by somebody else
+		has(t, s.follow(s.post(303, undo, nil)), "Undone for 1 of 1 job.")
+		if free, held := s.find("mail", "free").State, s.find("mail", "held").State; free != broker.StateDead || held != broker.StatePending {
+			t.Errorf("bulk %v: the jobs are %s and %s, want the first dead and the other, which was redriven later, pending", bulk, free, held)
+		}
+	}
+}

@@ -66,6 +66,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status >= 500 && !errors.Is(err, errClosed) {
 		h.log.Warn("jobs dashboard: a request failed", "path", r.URL.Path, "error", err)
 	}
+	if r.Method != http.MethodPost && status == http.StatusBadGateway {
+		text = "The store did not answer in time." // who looks at a page decides nothing
+	}
 	w.Header().Del("Content-Type")
 	if refreshes(r) {
 		w.WriteHeader(status)

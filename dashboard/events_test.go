@@ -223,6 +223,9 @@ func TestEvents_AStoreThatGoesAwayIsTold(t *testing.T) {
 	has(t, s.get(200, ""), "The store has not answered since", "The page shows older data", ">37<") // with the last known data
 	s.get(503, "job?queue=mail&id=dead-001", "HX-Request", "true")                                  // and the page keeps what it shows
 	has(t, s.get(503, "jobs?state=dead"), "The store does not answer")
+	s.faults.Set(faulty.Plan{{Method: "Find", Fault: faulty.ReplyLost}})
+	has(t, s.get(502, "jobs?state=dead"), "The store did not answer in time.")
+	hasNot(t, s.get(502, "jobs?state=dead"), "may have been carried out") // it was a page, no decision
 	s.faults.Set(nil)
 	if err := s.listen(t.Context(), func(one tick) bool { away = one; return one.OK }); err != nil {
 		t.Fatal(err)

@@ -75,6 +75,19 @@ func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 	c.has(out, `"done":1,.*"gone":1,.*"queue":"critical",.*"read":5,.*"river-12".*"refused":1,"repeated":3,.*"verified":true`)
 }
 
+// Somebody parked a job with SQL, and another has a tag that is null. Neither ends the import of the others.
+func TestImportRiver_AnOddJobKeepsNoOtherBack(t *testing.T) {
+	t.Parallel()
+	from, exec := riverPostgres(t)
+	c, _ := inMemory(t)
+	exec(`insert into river_job (id, state, attempt, max_attempts, created_at, scheduled_at, priority, args, kind, metadata, queue, tags)
+		values (14, 'scheduled', 0, 25, '-infinity', 'infinity', 1, '{}', 'parked', '{}', 'critical', '{}'),
+			(13, 'available', 0, 25, now(), now(), 1, '{}', 'tagged', '{}', 'critical', array['a', null])`)
+	c.has(c.run(0, "import", "river", "--from", from, "--queue", "critical"), "5 jobs imported")
+	c.has(c.run(0, "show", "river-14"), `STATE +scheduled`, `2190-01-01`)
+	c.has(c.run(0, "show", "river-13"), `STATE +pending`, `river-tags: a\n`)
+}
+
 func TestImportRiver_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	t.Parallel()
 	from, exec := riverPostgres(t)

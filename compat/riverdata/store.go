@@ -87,6 +87,12 @@ func (s *Store) Led(ctx context.Context) (led bool, err error) {
 	return led, away(err)
 }
 
+// bounded returns the time in a column, or the nearest one that a job here can have. For Postgres infinity is a time, too; one job
+// that is due then must not end the reading of the others.
+func bounded(column string) string {
+	return "case when " + column + " is not null then least(greatest(" + column + ", '1970-01-02Z'), '2190-01-01Z') end"
+}
+
 // page is how many jobs one statement reads.
 const page = 500
 
@@ -97,8 +103,9 @@ func (s *Store) Jobs(ctx context.Context, queue string, err *error) iter.Seq2[br
 	return func(yield func(broker.NewJob, error) bool) {
 		for last := int64(0); ; {
 			rows, failed := s.pool.Query(ctx, `
-				select id, state::text, attempt, max_attempts, created_at, finalized_at, scheduled_at, priority,
-					args::text, coalesce(array_to_json(errors)::text, ''), kind, metadata::text, queue, coalesce(tags, '{}')
+				select id, state::text, attempt, max_attempts, `+bounded("created_at")+`, `+bounded("finalized_at")+`,
+					`+bounded("scheduled_at")+`, priority, args::text, coalesce(array_to_json(errors)::text, ''), kind,
+					metadata::text, queue, array_remove(coalesce(tags, '{}'), null)
 				from `+s.table("river_job")+`
 				where queue = $1 and id > $2 and state in ('available', 'scheduled', 'retryable', 'discarded', 'pending')
 				order by id limit $3`, queue, last, page)

@@ -64,6 +64,12 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 				continue
 			}
 			refs = append(refs, ref)
+			if len(lines) >= exportBytes {
+				if _, err := w.Write(lines); err != nil {
+					return err
+				}
+				lines = lines[:0]
+			}
 		}
 		if _, err := w.Write(lines); err != nil {
 			return err
@@ -76,6 +82,9 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 	})
 	return report, err
 }
+
+// exportBytes is how many bytes of lines are kept before they are written: a page of large payloads has a hundred megabytes.
+const exportBytes = 1 << 20
 
 // exportHolder is the holder that deletes exported jobs. The store remembers their IDs
 // so that it accepts such a job again at a later epoch.

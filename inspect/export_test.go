@@ -357,3 +357,24 @@ func TestExport_EditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 		t.Errorf("no job: %v", err)
 	}
 }
+
+// largest is a writer that remembers its largest write.
+type largest int
+
+func (w *largest) Write(p []byte) (int, error) {
+	*w = max(*w, largest(len(p)))
+	return len(p), nil
+}
+
+func TestExport_LargePayloadsAreNotCollectedInMemory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(membroker.New())
+	for n := range 10 {
+		p.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint(n), Body: broker.Body{Type: "t", Priority: 2, Payload: make([]byte, 900_000)}})
+	}
+	var most largest
+	report, err := p.Select(Query{Queue: "default", State: broker.StatePending}).Export(t.Context(), &most)
+	if err != nil || report.Done != 10 || most > 3_000_000 {
+		t.Errorf("%+v, %v; the largest of the writes has %d bytes, want those of two lines at most", report, err, most)
+	}
+}

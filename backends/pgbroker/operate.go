@@ -149,7 +149,9 @@ func (o *operating) look(ctx context.Context, s session) error {
 			if err := r.Scan(row.columns()...); err != nil {
 				return err
 			}
-			o.seen[row.id] = &seenJob{state: broker.StateDead, epoch: int64(row.epoch), dead: row.job(o.queue, broker.StateDead)}
+			j := &seenJob{state: broker.StateDead, epoch: int64(row.epoch), dead: row.job(o.queue, broker.StateDead)}
+			j.dead.Payload = nil // nothing here needs it, and those of a thousand jobs may have a gigabyte
+			o.seen[row.id] = j
 			return nil
 		}), o.queue, ids),
 		o.b.step("operate_look_history", place, o.queue, ids), hot)

@@ -60,6 +60,7 @@ func TestExit_AStoreThatFailsOnTheWay(t *testing.T) {
 		match func(any) bool
 	}{
 		{"queues pause a b", 2, func(r any) bool { _, ok := r.(*broker.QueuesRequest); return ok }},
+		{"queues policy a --max-active 3", 1, func(r any) bool { _, ok := r.(*broker.MarkRequest); return ok }},
 		{"keys pause a one two", 1, func(r any) bool {
 			p, ok := r.(*broker.PolicyRequest)
 			return ok && p.Key == "two"

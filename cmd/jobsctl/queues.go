@@ -87,7 +87,7 @@ func (a *app) rulesOf(key bool, cmd *cobra.Command) *cobra.Command {
 		}
 		note, known, err := i.PauseNote(ctx, req.Queue)
 		if err != nil {
-			return err
+			return midway(err, len(given))
 		}
 		known = known && p.Paused && note.Paused && !key
 		if a.structured() {

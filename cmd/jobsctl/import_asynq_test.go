@@ -10,6 +10,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // asynqRedis returns a Redis with data that asynq wrote, as recorded by a test of the
@@ -121,6 +124,21 @@ func TestImportAsynq_AQueueThatCannotExistHereRefusesItsTasksAlone(t *testing.T)
 	c.has(out, `(?m)^a\{b\}: 1 pending in asynq\.\n  0 jobs imported;.*\n.*\n  many-0000: .*contains a brace`,
 		`(?m)^default: .*\n  7 jobs imported`, `Europe/Berlin\) imported, and paused`)
 	c.has(errs, "refused, see above")
+}
+
+// The policy of a queue is changed before its first task is imported.
+func TestImportAsynq_AFailureAfterAChangeOfAPolicyIsAFailureOnTheWay(t *testing.T) {
+	t.Parallel()
+	from, r := asynqRedis(t)
+	if err := r.SAdd(t.Context(), "asynq:queues", "a-queue-without-tasks").Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := failing(membroker.NewStore(), 1, func(r any) bool {
+		p, ok := r.(*broker.PolicyRequest)
+		return ok && p.Queue == "bulk"
+	})
+	c.t = t
+	c.has(c.run(6, "import", "asynq", "--from", from, "--yes"), "what was done before is not undone")
 }
 
 func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {

@@ -66,6 +66,9 @@ func (h *Handler) keyPolicy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	queue, key := r.URL.Query().Get("queue"), r.URL.Query().Get("key")
+	if _, err := h.inspector.Queue(r.Context(), queue); err != nil {
+		return err // otherwise the form would create a queue that was removed meanwhile
+	}
 	done := "has new rules."
 	switch verb {
 	case "pause":

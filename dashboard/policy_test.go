@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"errors"
 	"html"
 	"net/url"
 	"regexp"
@@ -97,4 +98,10 @@ func TestPolicy_AKeyThatEndsWithASpaceIsPausedAndNotAnother(t *testing.T) {
 	s.post(303, "key?key=acme+&queue=mail", url.Values{"verb": {"pause"}})
 	has(t, s.get(200, "keys?queue=mail&key=acme+"), "paused")
 	hasNot(t, s.get(200, "keys?queue=mail&key=acme"), "paused</span>")
+	for _, form := range []url.Values{{"verb": {"pause"}}, {"verb": {"resume"}}, {"max-active": {"1"}}} {
+		s.post(404, "key?key=acme&queue=gone", form)
+	}
+	if _, err := s.handler.inspector.Queue(t.Context(), "gone"); !errors.Is(err, broker.ErrNotFound) {
+		t.Errorf("a rule for a key made its queue: %v", err)
+	}
 }

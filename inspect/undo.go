@@ -108,7 +108,10 @@ func (m *mover) bury(ctx context.Context, was []broker.Job, report *Report) erro
 	}
 	back, err := m.to.Select(Query{Queue: m.queue, State: broker.StateDead, Suppressed: true}).
 		Move(ctx, Destination{Broker: m.from.broker, Queue: m.source})
-	report.Done += min(back.Done, part.Done)
+	if err != nil || back.Refused > 0 { // otherwise all are back, although another undo of this queue may have moved some
+		part.Done = min(back.Done, part.Done)
+	}
+	report.Done += part.Done
 	if err == nil {
 		err = m.to.RemoveQueue(ctx, m.queue)
 		if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) { // another undo uses the queue

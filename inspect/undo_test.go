@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -144,5 +145,27 @@ func TestInspector_UndoRedriveLosesNoJob(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Undos of one queue use the same other queue, and each moves back what it finds there.
+func TestInspector_UndoRedriveCountsWhatAnotherUndoMovedBack(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	t.Cleanup(func() { _ = b.Close() })
+	was := dying(t, b, "mail", 3)
+	other := inspect.New(b)
+	meanwhile := broker.Wrap(b, func(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
+		if q, ok := call.Request.(*broker.Query); ok && q.Queue == "mail.undone" && q.State == broker.StateDead {
+			r, err := other.Select(inspect.Query{Queue: q.Queue, State: q.State}).Move(ctx, inspect.Destination{Broker: b, Queue: "mail"})
+			if err != nil || r.Done != 3 {
+				t.Errorf("the other undo: %+v, %v", r, err)
+			}
+		}
+		return next(ctx)
+	})
+	report, err := inspect.New(meanwhile).UndoRedrive(t.Context(), "mail", was)
+	if err != nil || report.Done != 3 || report.Refused != 0 {
+		t.Errorf("UndoRedrive: %+v, %v; want 3 jobs done, as they are all dead again", report, err)
 	}
 }

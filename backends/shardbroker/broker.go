@@ -45,8 +45,8 @@ type Broker struct {
 // shard is one of the stores, with what this process knows of it.
 type shard struct {
 	Shard
-	seed  uint64      // the hash of its name, see routes
-	more  atomic.Bool // the last claim left something
+	seed  uint64                    // the hash of its name, see routes
+	idle  atomic.Pointer[time.Time] // until then claims ask it last; nil if the last one left something
 	fault fault
 }
 

@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Claim asks the shards one after the other until it has enough jobs, first those whose last
-// claim left jobs. Each claim begins with another shard. So while all shards have enough
-// jobs, a claim is one call. Each outcome in the request goes to the shard of its job. §6,
-// §14, §16, §17.
+// claim left jobs or is a second ago. Each claim begins with another shard. So while all
+// shards have enough jobs, a claim is one call. Each outcome in the request goes to the shard
+// of its job. §6, §14, §16, §17.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -55,21 +56,36 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	return c.got, errors.Join(c.errs...)
 }
 
-// inTurn returns the shards to ask for jobs: first those whose last claim left jobs. Each
-// call begins with another shard. It leaves out shards that are away, and shards where the
-// worker is not registered yet.
+// idleTime is how long a shard whose last claim left no jobs is asked last. It is short, since the others may have
+// enough jobs for all claims.
+const idleTime = time.Second
+
+// claimed notes whether a claim left jobs in the shard.
+func (s *shard) claimed(more bool) {
+	if more {
+		s.idle.Store(nil)
+		return
+	}
+	until := time.Now().Add(idleTime)
+	s.idle.Store(&until)
+}
+
+// inTurn returns the shards to ask for jobs, those that are idle last. Each call begins with
+// another shard. It leaves out shards that are away, and shards where the worker is not
+// registered yet.
 func (b *Broker) inTurn(m *member) []*shard {
 	busy, idle := make([]*shard, 0, len(b.shards)), []*shard(nil)
 	from := int(b.turn.Add(1) % uint64(len(b.shards)))
 	for i := range b.shards {
 		s := b.shards[(from+i)%len(b.shards)]
 		away, _ := s.away()
+		until := s.idle.Load()
 		switch {
 		case !m.knows(s) || away > 0:
-		case s.more.Load():
-			busy = append(busy, s)
-		default:
+		case until != nil && time.Now().Before(*until):
 			idle = append(idle, s)
+		default:
+			busy = append(busy, s)
 		}
 	}
 	return append(busy, idle...)
@@ -119,7 +135,7 @@ func (c *claim) take(a answer[broker.Claimed]) {
 			c.shares[n].Max--
 		}
 	}
-	a.of.more.Store(a.err == nil && a.got.More)
+	a.of.claimed(a.err == nil && a.got.More)
 	if a.err != nil {
 		c.errs = append(c.errs, a.err)
 	}

@@ -80,7 +80,7 @@ func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards 
 		a := <-answers
 		b.noteStrays(req.Worker, a.of, a.got.Jobs)
 		gather(&got, &a.got)
-		a.of.more.Store(a.err == nil && a.got.More)
+		a.of.claimed(a.err == nil && a.got.More)
 		switch {
 		case a.err != nil && early && ctx.Err() == nil && waiting.Err() != nil && len(a.got.Jobs) == 0: // ended by another
 		case a.err != nil:

@@ -185,6 +185,22 @@ func failed[T any](answers []answer[T]) error {
 	return errors.Join(errs...)
 }
 
+// some reports whether a shard answered without an error.
+func some[T any](answers []answer[T]) bool {
+	return slices.ContainsFunc(answers, func(a answer[T]) bool { return a.err == nil })
+}
+
+// errBegun is joined to the errors of shards, since such an error alone may say that nothing was applied.
+var errBegun = errors.New("a part of the call has taken effect, or will; repeat it")
+
+// begun returns the error of a call that a shard refused or did not answer, after others have done their part.
+func begun(part bool, err error) error {
+	if part && broker.StoreFailed(err) {
+		return errors.Join(err, errBegun)
+	}
+	return err
+}
+
 // fault counts the failures of a shard, and knows until when claims must not ask it.
 type fault struct {
 	mu    sync.Mutex

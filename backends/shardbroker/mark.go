@@ -27,8 +27,7 @@ const missingWatch = 5 * time.Second
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
 	req.Queues, req.Kinds = slices.Clone(req.Queues), slices.Clone(req.Kinds)
 	answers := ask(ctx, b.shards, func(s *shard) (<-chan broker.Event, error) { return s.Broker.Watch(ctx, req) })
-	watched := slices.ContainsFunc(answers, func(a answer[<-chan broker.Event]) bool { return a.err == nil })
-	if err := failed(answers); err != nil && (!watched || !broker.StoreFailed(err)) {
+	if err := failed(answers); err != nil && (!some(answers) || !broker.StoreFailed(err)) {
 		return nil, err
 	}
 	w := &watcher{events: make(chan broker.Event, 256)}

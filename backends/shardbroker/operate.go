@@ -104,7 +104,7 @@ func (b *Broker) removeQueue(ctx context.Context, op broker.Operation, ref broke
 		return got[0], nil
 	})
 	if err := failed(answers); err != nil {
-		return broker.OperationResult{}, err
+		return broker.OperationResult{}, begun(some(answers), err)
 	}
 	all := answers[0].got
 	for _, a := range answers[1:] {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -70,5 +71,46 @@ func TestRemoveQueue_AnswersForTheQueuesRemovedBeforeAFailure(t *testing.T) {
 	}
 	if got[0].Err != nil || !errors.Is(got[1].Err, broker.ErrUnavailable) {
 		t.Errorf("errors %v and %v, want none for the queue that is gone, ErrUnavailable for the other", got[0].Err, got[1].Err)
+	}
+}
+
+// Rules that some shards have, or will get from a server, were not refused: whoever reads the error may not think so.
+func TestPolicy_AnErrorSaysWhetherSomethingWasSet(t *testing.T) {
+	t.Parallel()
+	for name, req := range map[string]broker.PolicyRequest{
+		"a pause": {Queue: "q", Paused: new(true)}, "a limit": {Queue: "q", MaxActive: new(int64(40))},
+	} {
+		for _, all := range []bool{false, true} {
+			outages := map[string]*outage{"a": newOutage(), "b": newOutage()}
+			b := opened(t, Shard{Name: "a", Broker: outages["a"]}, Shard{Name: "b", Broker: outages["b"]})
+			marks := highest(b.routes.fixed, hash("mark "+markOf("max-active", "q"))).Name
+			for name, o := range outages {
+				o.away.Store(all || name != marks)
+			}
+			_, err := b.Policy(t.Context(), req)
+			if !errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err) == all {
+				t.Errorf("%s, while all shards are away (%v): %v; it may have been applied: %v", name, all, err, broker.MayHaveApplied(err))
+			}
+		}
+	}
+}
+
+func TestRemoveQueue_AnErrorSaysWhetherSomethingWasRemoved(t *testing.T) {
+	t.Parallel()
+	for _, half := range []bool{false, true} {
+		other := broker.Wrap(membroker.New(), func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Operate" || !half && c.Method == "Queues" {
+				return broker.ErrUnavailable
+			}
+			return next(ctx)
+		})
+		b := opened(t, Shard{Name: "a", Broker: membroker.New()}, Shard{Name: "b", Broker: other})
+		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: new(true)}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "q"}}})
+		if !errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err) != half {
+			t.Errorf("removed in one shard (%v): %v; it may have been applied: %v", half, err, broker.MayHaveApplied(err))
+		}
 	}
 }

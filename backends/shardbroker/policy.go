@@ -30,24 +30,27 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 }
 
 func (b *Broker) setPolicy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
+	part := false
 	for which, total := range asked(&req) {
 		if b.limits.NoMark || b.limits.NoFlow {
 			break
 		}
 		if _, err := b.noteLimit(ctx, queueLimit{which, req.Queue}, total); err != nil {
-			return broker.Policy{}, err
+			return broker.Policy{}, begun(part, err)
 		}
+		part = b.lends() // servers give the shards their parts of it
 	}
 	requests, more, err := b.lowered(ctx, req)
 	if err != nil {
-		return broker.Policy{}, err
+		return broker.Policy{}, begun(part, err)
 	}
 	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, *requests[s]) })
+	part = part || some(answers)
 	if err = failed(answers); err == nil && more {
 		answers, err = b.raised(ctx, req)
 	}
 	if err != nil {
-		return broker.Policy{}, err
+		return broker.Policy{}, begun(part, err)
 	}
 	if req.Key != "" {
 		return answers[0].got, nil

@@ -2,12 +2,14 @@ package filebroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -110,6 +112,8 @@ func (b *Broker) Backup(ctx context.Context, w io.Writer) error {
 	})
 	if ended := ctx.Err(); err != nil && ended != nil {
 		err = ended // bbolt keeps only its text
+	} else if errors.Is(err, bolterrors.ErrDatabaseNotOpen) { // the last handle was closed meanwhile
+		err = broker.ErrClosed
 	}
 	return broker.About(err, "backup", "", "")
 }

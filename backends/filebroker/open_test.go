@@ -263,6 +263,17 @@ func TestBroker_ABackupIsAFileAsOfThen(t *testing.T) {
 	}
 }
 
+func TestBroker_ABackupThatComesTooLateAnswersThatItIsClosed(t *testing.T) {
+	t.Parallel()
+	b := openTest(t, newFile(t))
+	if err := b.file.db.Close(); err != nil { // as Close does while Backup begins
+		t.Fatal(err)
+	}
+	if err := b.Backup(t.Context(), new(bytes.Buffer)); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("a backup of a file that was just closed: %v, want ErrClosed", err)
+	}
+}
+
 // A backup whose reader hangs neither holds up Close nor other files. The file is closed after it.
 func TestBroker_ABackupDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ func (s *shard) claimed(more bool) {
 
 // inTurn returns the shards to ask for jobs, those that are idle last. Each call begins with
 // another shard. It leaves out shards that are away, and shards where the worker is not
-// registered yet.
+// registered yet or its leases ran out.
 func (b *Broker) inTurn(m *member) []*shard {
 	busy, idle := make([]*shard, 0, len(b.shards)), []*shard(nil)
 	from := int(b.turn.Add(1) % uint64(len(b.shards)))
@@ -81,7 +81,7 @@ func (b *Broker) inTurn(m *member) []*shard {
 		away, _ := s.away()
 		until := s.idle.Load()
 		switch {
-		case !m.knows(s) || away > 0:
+		case !m.holds(s) || away > 0:
 		case until != nil && time.Now().Before(*until):
 			idle = append(idle, s)
 		default:

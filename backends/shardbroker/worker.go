@@ -33,6 +33,17 @@ func (m *member) knows(s *shard) bool {
 	return !m.renewed[s].IsZero()
 }
 
+// holds reports whether the worker's leases in a shard hold. When they ran out there while it was away, what the worker
+// claims before its next renewal could be reclaimed at once, and run twice.
+func (m *member) holds(s *shard) bool {
+	if m == nil {
+		return true // another handle registered it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.renewed[s]) < m.lease
+}
+
 // says returns the worker's last description.
 func (m *member) says() broker.WorkerInfo {
 	m.mu.Lock()

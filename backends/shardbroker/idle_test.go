@@ -1,9 +1,11 @@
 package shardbroker
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +98,41 @@ func TestClaim_AWorkerWhoseLeasesRanOutInAShardClaimsThereOnceItIsRenewed(t *tes
 		renew(false)
 		if in := claimed(); !in["b"] {
 			t.Error("once it is renewed, it claimed nothing from the shard that was away")
+		}
+	})
+}
+
+// A shard that does not answer makes the renewal late for the process, but not for the shards that answered at once.
+func TestClaim_ALeaseCountsFromWhenTheShardGaveIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		other := broker.Wrap(membroker.New(), func(ctx context.Context, _ *broker.Call, next func(context.Context) error) error {
+			if hangs.Load() {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return next(ctx)
+		})
+		b := opened(t, Shard{Name: "a", Broker: membroker.New()}, Shard{Name: "b", Broker: other})
+		renew := broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: 15 * time.Second, Register: true}
+		if _, err := b.Renew(t.Context(), renew); err != nil {
+			t.Fatal(err)
+		}
+		hangs.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := b.Renew(ctx, renew); err != nil {
+			t.Fatal(err)
+		}
+		hangs.Store(false)
+		time.Sleep(5 * time.Second)
+		if order := b.inTurn(b.member("w")); len(order) == 0 {
+			t.Error("within the lease, claims ask no shard")
+		}
+		time.Sleep(5 * time.Second)
+		if order := b.inTurn(b.member("w")); len(order) > 0 {
+			t.Errorf("after the lease, claims ask %d shards", len(order))
 		}
 	})
 }

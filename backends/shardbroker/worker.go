@@ -14,7 +14,7 @@ type member struct {
 	mu      sync.Mutex
 	info    broker.WorkerInfo
 	lease   time.Duration
-	renewed map[*shard]time.Time // when each shard last renewed it, by this process's clock; none where it is not registered
+	renewed map[*shard]time.Time // when each was last asked and renewed it, by this process's clock; none where it is not registered
 }
 
 func (b *Broker) member(worker string) *member {
@@ -64,6 +64,7 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 			return broker.Renewed{}, err
 		}
 	}
+	sent := time.Now()
 	answers := ask(ctx, b.shards, func(s *shard) (broker.Renewed, error) {
 		own := req
 		if !own.Register && !m.knows(s) {
@@ -81,7 +82,7 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 		answered++
 		if m != nil && !a.got.Lost {
 			m.mu.Lock()
-			m.renewed[a.of] = time.Now()
+			m.renewed[a.of] = sent
 			m.mu.Unlock()
 		}
 		got.Lost = got.Lost || a.got.Lost

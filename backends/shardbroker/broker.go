@@ -152,8 +152,12 @@ type answer[T any] struct {
 func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, error)) []answer[T] {
 	answers := make([]answer[T], len(shards))
 	one := func(i int, s *shard) {
+		late := ctx.Err() != nil // then no shard is to blame
 		got, err := call(s)
-		answers[i] = answer[T]{s, got, s.note(ctx, err)}
+		if !late {
+			err = s.note(ctx, err)
+		}
+		answers[i] = answer[T]{s, got, err}
 	}
 	if len(shards) == 0 {
 		return nil
@@ -165,6 +169,12 @@ func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, erro
 	one(0, shards[0])
 	others.Wait()
 	return answers
+}
+
+// askOne calls one shard.
+func askOne[T any](ctx context.Context, s *shard, call func(*shard) (T, error)) (T, error) {
+	a := ask(ctx, []*shard{s}, call)[0]
+	return a.got, a.err
 }
 
 // among returns those shards for which a call has something.

@@ -25,8 +25,7 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 		shards = b.routes.of(label("", &broker.Body{Key: q.Key}))
 	}
 	if len(shards) == 1 {
-		page, err := shards[0].Broker.Find(ctx, q)
-		return page, shards[0].note(ctx, err)
+		return askOne(ctx, shards[0], func(s *shard) (broker.Page, error) { return s.Broker.Find(ctx, q) })
 	}
 	at := listedAt
 	if q.Newest {

@@ -15,8 +15,7 @@ import (
 // added, since they get no marks. §24.
 func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 	s := highest(b.routes.fixed, hash("mark "+req.Name))
-	got, err := s.Broker.Mark(ctx, req)
-	return got, s.note(ctx, err)
+	return askOne(ctx, s, func(s *shard) (broker.Marked, error) { return s.Broker.Mark(ctx, req) })
 }
 
 // missingWatch is how long a watcher waits before it asks a shard again that was away.
@@ -100,7 +99,7 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 		req.Cursor = rest
 	}
 	s := b.shards[i]
-	got, err := s.Broker.Examine(ctx, req)
+	got, err := askOne(ctx, s, func(s *shard) (broker.Examined, error) { return s.Broker.Examine(ctx, req) })
 	if len(b.shards) > 1 {
 		for n := range got.Findings {
 			got.Findings[n].What = "in shard " + s.Name + ": " + got.Findings[n].What
@@ -112,5 +111,5 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 	} else if err == nil && i+1 < len(b.shards) {
 		got.Cursor = strconv.Itoa(i+1) + "\n"
 	}
-	return got, s.note(ctx, err)
+	return got, err
 }

@@ -71,7 +71,10 @@ func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards 
 	for _, s := range shards {
 		go func() {
 			got, err := s.Broker.Claim(waiting, requests[s])
-			answers <- answer[broker.Claimed]{s, got, s.note(waiting, err)}
+			if err == nil || waiting.Err() == nil || !time.Now().Before(over) { // else the caller, or another shard, ended it
+				err = s.note(waiting, err)
+			}
+			answers <- answer[broker.Claimed]{s, got, err}
 		}()
 	}
 	var errs []error

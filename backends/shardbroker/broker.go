@@ -36,6 +36,8 @@ type Broker struct {
 	turn   atomic.Uint64 // a counter, from which each claim takes the shard to begin with
 	lender *lender
 	clock  clock
+	closed chan struct{} // closed with the broker, by end
+	end    func()
 
 	mu      sync.Mutex
 	members map[string]*member               // by worker
@@ -87,6 +89,8 @@ func New(shards ...Shard) (*Broker, error) {
 		b.limits.Shards = len(shards)
 	}
 	b.lender = newLender(b)
+	b.closed = make(chan struct{})
+	b.end = sync.OnceFunc(func() { close(b.closed) })
 	return b, nil
 }
 
@@ -137,6 +141,7 @@ func (b *Broker) Reconnect() {
 
 // Close closes the shards, at the same time.
 func (b *Broker) Close() error {
+	b.end()
 	b.lender.end()
 	return failed(ask(context.Background(), b.shards, func(s *shard) (struct{}, error) { return struct{}{}, s.Broker.Close() }))
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -57,6 +58,31 @@ func TestShards_ACallThatHasNoTimeLeftBlamesNone(t *testing.T) {
 			if v, err := b.Settle(ctx, req); err != nil || v[0].Err != nil || v[1].Err != nil {
 				t.Fatal(fmt.Sprint(v), err)
 			}
+		}
+	})
+}
+
+func TestWatch_EndsWithCloseWhileAShardIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage()
+		b := opened(t, Shard{Name: "a", Broker: membroker.New()}, Shard{Name: "b", Broker: o})
+		o.away.Store(true)
+		events, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		select {
+		case _, open := <-events:
+			if open {
+				t.Error("an event came after Close")
+			}
+		default:
+			t.Error("Close did not end the watch")
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 				w.forward(a.got)
 				return
 			}
-			w.join(ctx, a.of, req)
+			w.join(ctx, b.closed, a.of, req)
 		})
 	}
 	go func() {
@@ -62,10 +62,12 @@ func (w *watcher) forward(from <-chan broker.Event) {
 }
 
 // join watches a shard that was away, as soon as the shard answers.
-func (w *watcher) join(ctx context.Context, s *shard, req broker.WatchRequest) {
+func (w *watcher) join(ctx context.Context, closed <-chan struct{}, s *shard, req broker.WatchRequest) {
 	for {
 		select {
 		case <-ctx.Done():
+			return
+		case <-closed:
 			return
 		case <-time.After(missingWatch):
 		}
@@ -75,7 +77,7 @@ func (w *watcher) join(ctx context.Context, s *shard, req broker.WatchRequest) {
 			return
 		}
 		if !broker.StoreFailed(err) {
-			return // it was closed
+			return
 		}
 	}
 }

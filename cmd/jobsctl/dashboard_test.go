@@ -47,7 +47,7 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 		"a host with a port":          {addr: "127.0.0.1:0", hosts: []string{"ops.example:8383"}},
 		"a URL as host":               {addr: "127.0.0.1:0", hosts: []string{"https://ops.example"}},
 	} {
-		if _, err := f.gate(); exitCode(err) != 2 {
+		if _, err := f.gate(); exitCode(err, false) != 2 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -239,7 +239,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f
 		if err != nil {
 			shown.end()
 			a.interrupted(d, total, count)
-			return midway(err, total.Done)
+			return err
 		}
 	}
 	shown.end()

@@ -73,7 +73,7 @@ If many jobs were redriven, pause the queue first.`,
 			r, err := i.UndoExported(ctx, in)
 			if err != nil {
 				a.interrupted(d, r, 0)
-				return midway(err, r.Done)
+				return err
 			}
 			return a.report(d, r, false)
 		}),

@@ -63,7 +63,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 			for f, err := range concat(examinations) {
 				if err != nil {
 					shown.end()
-					return errors.Join(midway(err, r.fixed), a.writeFindings(&r, e.Fix))
+					return errors.Join(err, a.writeFindings(&r, e.Fix))
 				}
 				r.add(f)
 				if a.structured() {

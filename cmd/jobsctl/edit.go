@@ -116,7 +116,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	if c.redrive {
 		if err := a.redriveEdited(ctx, i, j, epoch); err != nil {
 			if !same {
-				err = midway(fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err), 1)
+				err = fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
 			}
 			return err
 		}

@@ -40,19 +40,10 @@ var (
 	errUnconfirmed      = errors.New("not confirmed; nothing was changed (--yes confirms)")
 	errInterrupted      = errors.New("interrupted")
 	errInterruptedEarly = fmt.Errorf("%w; nothing was changed", errInterrupted)
-	errMidway           = errors.New("; what was done before is not undone") // the store failed in the middle of a command
 )
 
-// midway returns the error of a command that had changed something before the store failed: it must not have
-// the exit code after which nothing was changed.
-func midway(err error, changed int) error {
-	if changed == 0 || !errors.Is(err, broker.ErrUnavailable) || errors.Is(err, errMidway) {
-		return err
-	}
-	return fmt.Errorf("%w%w", err, errMidway)
-}
-
-func exitCode(err error) int {
+// exitCode returns the exit code after err. changed says that something was changed before, or may have been.
+func exitCode(err error, changed bool) int {
 	var usage *usageError
 	var call *broker.Error // of a call to the store
 	switch {
@@ -70,14 +61,15 @@ func exitCode(err error) int {
 		return 8
 	case errors.Is(err, errInterrupted):
 		return 130
-	case errors.Is(err, errMidway):
+	case changed && errors.Is(err, broker.ErrUnavailable):
 		return 6
 	case errors.Is(err, errRefused), errors.Is(err, errUnsettled), errors.Is(err, broker.ErrWrongState),
 		errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4
-	case errors.Is(err, broker.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):
-		return 6
-	case errors.Is(err, broker.ErrUnavailable):
+	case errors.As(err, &call) && broker.StoreFailed(err), errors.Is(err, broker.ErrUnavailable):
+		if changed {
+			return 6
+		}
 		return 5
 	}
 	return 1

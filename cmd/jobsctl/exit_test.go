@@ -17,6 +17,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/coding"
 	"github.com/seed81422ce9/jobs/schedule"
 )
@@ -91,6 +92,7 @@ func TestExit_AStoreThatFailsOnTheWay(t *testing.T) {
 			if strings.HasPrefix(c.line, "dlq undo") {
 				whole.run(0, "dlq", "redrive", "--all", "--yes")
 			}
+			whole.run(0, "queues", "policy", "a", "--max-depth", "1000") // for the move to copy
 			if strings.HasPrefix(c.line, "import") {
 				whole.run(0, "dlq", "purge", "--all", "--yes")
 			}
@@ -101,6 +103,30 @@ func TestExit_AStoreThatFailsOnTheWay(t *testing.T) {
 				t.Errorf("%s: it says %s", c.line, errs)
 			}
 		})
+	}
+}
+
+// Nobody knows what became of a call whose answer is lost; but a call that only asks has changed nothing.
+func TestExit_AStoreThatLosesAnAnswer(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]int{
+		"ls": 5, "dlq ls": 5, "export --queue a --state dead --out FILE": 5, "move --queue a --to-queue c --yes": 5, "schedule ls": 5,
+		"delete --queue a --state dead --yes": 5, "queues policy a --max-active 3": 6, "enqueue --queue a --type x": 6,
+	} {
+		store := membroker.NewStore()
+		bury(t, store, deaths{"a", "x", "e", broker.ReasonRetries, 1, time.Hour})
+		c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) {
+			return broker.Wrap(store.Open(), func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+				err := next(ctx)
+				policy, rules := c.Request.(*broker.PolicyRequest)
+				_, counts := c.Request.(*broker.QueuesRequest)
+				if err != nil || counts || rules && len(policy.Changes()) == 0 {
+					return err
+				}
+				return broker.About(faulty.ErrReplyLost, "call", "", "")
+			}), nil
+		}}
+		c.run(want, strings.Fields(strings.ReplaceAll(line, "FILE", filepath.Join(t.TempDir(), "out")))...)
 	}
 }
 

@@ -175,8 +175,5 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	if err == nil && r.Refused > 0 {
 		return errRefused
 	}
-	if cfg.Check {
-		return err
-	}
-	return midway(err, r.Done)
+	return err
 }

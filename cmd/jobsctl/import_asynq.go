@@ -67,11 +67,7 @@ func (a *app) runImportAsynq(ctx context.Context, p *peerImport, zone string) er
 	if len(p.queues) > 0 || err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errUnsettled) {
 		return err
 	}
-	changed := len(from.queues)
-	if p.dry {
-		changed = 0
-	}
-	return errors.Join(err, midway(a.importPeriodic(ctx, store, p.dry, zone), changed))
+	return errors.Join(err, a.importPeriodic(ctx, store, p.dry, zone))
 }
 
 func asynqPeer(ctx context.Context, store *asynqdata.Store, names []string) (*peer, error) {
@@ -103,7 +99,6 @@ func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bo
 	}
 	schedules := schedule.New(b, asynqdata.Source)
 	var all error
-	created := 0
 	for _, e := range entries {
 		d, err := e.Definition(zone)
 		change := schedule.Unchanged
@@ -112,10 +107,7 @@ func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bo
 			change, err = d.Put(ctx, schedules)
 		}
 		if broker.StoreFailed(err) {
-			return errors.Join(all, midway(err, created))
-		}
-		if change == schedule.Created {
-			created++
+			return errors.Join(all, err)
 		}
 		refusal := ""
 		if err != nil {

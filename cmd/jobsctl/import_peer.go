@@ -110,10 +110,9 @@ func unread(err error) error {
 // peerResult is the result of the import of one queue.
 type peerResult struct {
 	peerQueue
-	imported  int
-	remembers bool                 // the queue's policy was changed, to remember IDs
-	last      inspect.ImportReport // of the last pass
-	first     inspect.ImportReport
+	imported int
+	last     inspect.ImportReport // of the last pass
+	first    inspect.ImportReport
 }
 
 // maxPasses bounds how often a queue is read. The first pass imports, and each further
@@ -138,14 +137,10 @@ func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, 
 		}
 	}
 	var all error
-	done := 0
 	for _, q := range from.queues {
 		r := &peerResult{peerQueue: q}
 		err := a.importQueue(ctx, i, p, from, r)
-		if done += r.imported; r.remembers {
-			done++
-		}
-		all = errors.Join(all, midway(err, done), a.sayPeer(p, from, r, err))
+		all = errors.Join(all, err, a.sayPeer(p, from, r, err))
 		if err != nil && !errors.Is(err, errUnsettled) {
 			break
 		}
@@ -156,8 +151,7 @@ func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, 
 // importQueue imports a queue and verifies that all of its jobs have arrived.
 func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer, r *peerResult) error {
 	if !p.dry {
-		var err error
-		if r.remembers, err = remember(ctx, i, r.name, p.remember); err != nil {
+		if err := remember(ctx, i, r.name, p.remember); err != nil {
 			return err
 		}
 	}
@@ -179,17 +173,16 @@ func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImpo
 }
 
 // remember makes a queue refuse known IDs for at least span, so that a repeated import does not bring
-// back jobs that have run. It reports whether it changed the queue's policy.
-func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) (changed bool, err error) {
+// back jobs that have run.
+func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) error {
 	now, err := i.Policy(ctx, queue)
 	if errors.Is(err, broker.ErrInvalid) {
-		return false, nil // no queue here can have this name; each of its jobs is refused with that reason
+		return nil // no queue here can have this name; each of its jobs is refused with that reason
 	}
 	if err == nil && now.DuplicateSpan < span {
 		_, err = i.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue, DuplicateSpan: &span})
-		changed = err == nil
 	}
-	return changed, err
+	return err
 }
 
 // sayPeer reports the result of the import of a queue.

@@ -150,9 +150,9 @@ func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.
 			if _, err := i.Queue(ctx, args[0]); err != nil {
 				return err // otherwise a mistyped name would create a queue
 			}
-			for n, key := range args[1:] {
+			for _, key := range args[1:] {
 				if err := do(i, ctx, args[0], key); err != nil {
-					return midway(err, n)
+					return err
 				}
 				a.say("%s of %s is %sd.", plain(key), plain(args[0]), verb)
 			}

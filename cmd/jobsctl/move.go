@@ -155,7 +155,7 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 		return err
 	}
 	r, err := i.UndoMove(ctx, t.queue, to)
-	return errors.Join(midway(err, r.Done), a.report(d, r, false))
+	return errors.Join(err, a.report(d, r, false))
 }
 
 func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination,
@@ -176,12 +176,10 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	if err := a.confirm(ctx, d.Grave || n > largeDecision, "%s about %s of %s", d.Name, plural(n, "job"), plain(t.queue)); err != nil {
 		return err
 	}
-	changed := 0
 	if t.policy {
 		if err := copyPolicy(ctx, i, t.queue, to); err != nil {
 			return err
 		}
-		changed++
 		a.say("%s there has the policy of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
 	}
 	if !t.copy {
@@ -189,12 +187,11 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 		if r.Matched > 0 {
 			a.say("%s of %s moved.", number(r.Done), plural(r.Matched, "held job"))
 		}
-		changed += r.Done
 		if err != nil {
-			return midway(err, changed)
+			return err
 		}
 	}
-	err := midway(a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n), changed)
+	err := a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
 			a.say("Not %s: %s. Run the command again when they have ended.", d.Done, plural(int(running), "running job"))

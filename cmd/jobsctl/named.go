@@ -95,7 +95,7 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 			if total.Done+total.Refused > 0 {
 				a.interrupted(d, total, len(seen))
 			}
-			return midway(err, total.Done)
+			return err
 		}
 	}
 	return a.report(d, total, false)

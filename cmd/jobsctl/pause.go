@@ -23,7 +23,6 @@ when and why.`,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error
-			done := 0
 			for _, name := range args {
 				queues, err := i.Queues(ctx, name) // otherwise a mistyped name would create a queue
 				if err == nil {
@@ -33,13 +32,12 @@ when and why.`,
 				for _, q := range queues {
 					err := do(i, ctx, q.Name)
 					if err == nil {
-						done++
 						a.say("%s is %sd.", plain(q.Name), verb)
 					}
 					errs = append(errs, err)
 				}
 			}
-			return midway(errors.Join(errs...), done)
+			return errors.Join(errs...)
 		}),
 	}
 	cmd.Flags().StringVar(&by, "by", "", "who decides, for others to see (default: the user and host)")

@@ -87,7 +87,7 @@ func (a *app) rulesOf(key bool, cmd *cobra.Command) *cobra.Command {
 		}
 		note, known, err := i.PauseNote(ctx, req.Queue)
 		if err != nil {
-			return midway(err, len(given))
+			return err
 		}
 		known = known && p.Paused && note.Paused && !key
 		if a.structured() {

@@ -42,13 +42,14 @@ type app struct {
 	saidFit    bool // the user was told that columns are left out
 	saidSearch bool // the user was told the size of the search
 
-	store broker.Broker
-	place string // the context that selected the store, if any
+	store   broker.Broker
+	changes *changes
+	place   string // the context that selected the store, if any
 }
 
 // run runs the command and returns its exit code.
 func run(ctx context.Context, args []string, env environment) int {
-	a := &app{environment: env}
+	a := &app{environment: env, changes: new(changes)}
 	written := &sink{Writer: env.out}
 	if !isTerminal(env.out) { // a view needs the terminal itself
 		a.out = written
@@ -65,13 +66,17 @@ func run(ctx context.Context, args []string, env environment) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w; what was done before is not undone", errInterrupted)
 	}
+	changed := a.changes.made.Load()
+	if changed && errors.Is(err, broker.ErrUnavailable) {
+		err = fmt.Errorf("%w; what was done before is not undone", err)
+	}
 	if err == nil && written.err != nil {
 		err = fmt.Errorf("the output is not complete: %w", written.err)
 	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobsctl:", text(err))
 	}
-	return exitCode(err)
+	return exitCode(err, changed)
 }
 
 func (a *app) root() *cobra.Command {
@@ -133,7 +138,10 @@ func (a *app) broker(ctx context.Context) (broker.Broker, error) {
 	a.place = from.context
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	a.store, err = a.open(ctx, from.url)
+	b, err := a.open(ctx, from.url)
+	if err == nil {
+		a.store = a.changes.in(b)
+	}
 	return a.store, err
 }
 
@@ -149,7 +157,7 @@ func (a *app) destination(ctx context.Context, text string) (broker.Broker, erro
 	if err != nil {
 		return nil, fmt.Errorf("the store to move to: %w", err)
 	}
-	return b, nil
+	return a.changes.in(b), nil
 }
 
 const openTimeout = 10 * time.Second
@@ -194,6 +202,7 @@ version can run meanwhile.`,
 			from, err := a.source()
 			if err == nil {
 				err = backends.Migrate(cmd.Context(), from.url)
+				a.changes.made.Store(broker.MayHaveApplied(err))
 			}
 			if err == nil {
 				a.say("The store is ready.")

@@ -250,15 +250,10 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 				return err
 			}
 			var errs []error
-			done := 0
 			for _, id := range args {
-				err := do(s, ctx, id)
-				if err == nil {
-					done++
-				}
-				errs = append(errs, err)
+				errs = append(errs, do(s, ctx, id))
 			}
-			return midway(errors.Join(errs...), done)
+			return errors.Join(errs...)
 		},
 	}
 }

@@ -133,7 +133,11 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 		return changed, d.next, nil
 	}
 	if r.Expiry > 0 { // jobs of expired ticks could not run
-		for len(d.ticks) > 0 && !d.ticks[0].Add(time.Duration(r.Expiry)).After(now) {
+		expired := func(at time.Time) bool { return !at.IsZero() && !at.Add(time.Duration(r.Expiry)).After(now) }
+		if expired(st.Buffered) {
+			st.Buffered, d.late, changed = time.Time{}, d.late+1, true
+		}
+		for len(d.ticks) > 0 && expired(d.ticks[0]) {
 			d.ticks, d.late = d.ticks[1:], d.late+1
 		}
 	}

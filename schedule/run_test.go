@@ -134,6 +134,27 @@ func TestSchedule_ExpiredTicksAreTooLate(t *testing.T) {
 	})
 }
 
+// A tick that expires while it waits for the end of the previous job leaves its place to a later one.
+func TestSchedule_ABufferedTickThatExpiresIsTooLate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.handler = func(_ context.Context, j *jobs.Job) error {
+			if at, _ := TickOf(j); at.At.Minute() == 10 {
+				<-time.After(36 * time.Minute)
+			}
+			return nil
+		}
+		w.up()
+		w.put("s", Every(10*time.Minute), WithOverlap(OverlapBuffer), WithExpiry(15*time.Minute), WithJob(jobs.WithTimeout(time.Hour)))
+		pass(49 * time.Minute)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T00:10:00Z 2000-01-01T00:40:00Z]" {
+			t.Errorf("%v ran, want those of 10 and 40", got)
+		}
+		if c := w.info("s").Counts; c != (Counts{Enqueued: 2, TooLate: 1, Overlapped: 1}) {
+			t.Errorf("the counts are %+v, want 2 enqueued, 20 too late and 30 overlapped", c)
+		}
+	})
+}
+
 // If a schedule of every second did not run for years, a server runs the newest
 // ticks and counts the others up to a limit.
 func TestSchedule_VeryManyMissedTicks(t *testing.T) {

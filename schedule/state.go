@@ -41,7 +41,7 @@ type Counts struct {
 	Enqueued int64 `json:"enqueued"` // became jobs, those of RunNow too
 
 	// The others were missed, for these reasons.
-	TooLate    int64 `json:"too_late"`   // they were older than the misfire window, or expired, before a server ran the schedule
+	TooLate    int64 `json:"too_late"`   // they were older than the misfire window, or expired, before they could run
 	TooMany    int64 `json:"too_many"`   // more were due at once than the misfire policy runs; the newest ran
 	Overlapped int64 `json:"overlapped"` // the previous job had not ended, and the overlap policy dropped them
 	Duplicate  int64 `json:"duplicate"`  // another job held their unique key

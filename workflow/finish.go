@@ -1,13 +1,13 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
@@ -50,8 +50,8 @@ func (r *run) missed(ctx context.Context) (found bool, err error) {
 	}
 	err = r.x.look(ctx, refs, false, func(job *broker.Job) {
 		i := place[job.ID]
-		rests := job.State == broker.StateScheduled && job.RunAt.Equal(parked.Until) || job.State == broker.StateWaiting // a mover has it
-		if e := r.Ends[i]; e == endWaiting && !rests || e == endAgain && job.State != broker.StateDead {
+		still := rests(job) || job.State == broker.StateWaiting // a mover has it
+		if e := r.Ends[i]; e == endWaiting && !still || e == endAgain && job.State != broker.StateDead {
 			r.end(i, endLetGo)
 			found = true
 		}
@@ -102,7 +102,9 @@ func (r *run) undo(ctx context.Context) (again bool, err error) {
 		if r.Redo {
 			op.Kind, ref.Epoch = broker.OpRedrive, broker.AnyEpoch
 		}
-		if err := r.x.operate(ctx, op, []broker.Ref{ref}, nil); err != nil {
+		held := false
+		err := r.x.letGo(ctx, op, []broker.Ref{ref}, func(_ int, result broker.OperationResult) { held = isHeld(result) })
+		if err != nil || held {
 			return false, err
 		}
 		r.UndoLet++
@@ -148,7 +150,13 @@ func (r *run) finish(ctx context.Context) error {
 			drop = append(drop, ref)
 		}
 	}
-	if err := r.x.operate(ctx, broker.Operation{Kind: broker.OpReschedule}, start, nil); err != nil {
+	var held error
+	err := r.x.letGo(ctx, broker.Operation{Kind: broker.OpReschedule}, start, func(i int, result broker.OperationResult) {
+		if isHeld(result) {
+			held = broker.About(result.Err, "start the callback", start[i].Queue, start[i].ID)
+		}
+	})
+	if err = cmp.Or(err, held); err != nil {
 		return err
 	}
 	if r.resumable() {

@@ -295,11 +295,13 @@ func (r *run) letGo(ctx context.Context) (again bool, err error) {
 			refs[k] = r.g.ref(i) // of epoch 0: nothing has happened to the job
 		}
 		op := broker.Operation{Kind: broker.OpReschedule, Delay: m.delay, RunAt: m.at}
-		err := r.x.operate(ctx, op, refs, func(k int, result broker.OperationResult) {
+		err := r.x.letGo(ctx, op, refs, func(k int, result broker.OperationResult) {
 			i := nodes[k]
 			switch {
 			case result.Err == nil:
 				r.end(i, endLetGo)
+			case isHeld(result):
+				r.passed(r.now.Add(pollMax)) // to look again soon
 			case errors.Is(result.Err, broker.ErrNotFound) && r.beingAdded(i):
 			default: // it is gone, an earlier run let it go, or an operator changed it
 				r.end(i, endLetGo)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/reserved"
 )
 
@@ -129,3 +130,41 @@ func (s store) remove(ctx context.Context, refs []broker.Ref) error {
 	}
 	return s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, refs, nil)
 }
+
+// letGo applies an operation to jobs that rest until their turn, as operate does. A move that held a job and put it back
+// has changed its epoch, so a job that rests nevertheless is looked up.
+func (s store) letGo(ctx context.Context, op broker.Operation, refs []broker.Ref, f func(i int, r broker.OperationResult)) error {
+	refused := make(map[string]int)
+	var changed, rest []broker.Ref
+	var place []int
+	err := s.operate(ctx, op, refs, func(i int, r broker.OperationResult) {
+		if r.Err == nil || r.State != broker.StateScheduled {
+			f(i, r)
+			return
+		}
+		refused[refs[i].ID] = i
+		changed = append(changed, refs[i])
+	})
+	if err == nil {
+		err = s.look(ctx, changed, false, func(job *broker.Job) {
+			i := refused[job.ID]
+			if !rests(job) {
+				f(i, broker.OperationResult{Ref: refs[i], State: job.State, Err: broker.ErrWrongState})
+				return
+			}
+			rest, place = append(rest, job.Ref()), append(place, i)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return s.operate(ctx, op, rest, func(i int, r broker.OperationResult) { f(place[i], r) })
+}
+
+// rests reports whether a job waits for its turn in its workflow.
+func rests(job *broker.Job) bool {
+	return job.State == broker.StateScheduled && job.RunAt.Equal(parked.Until)
+}
+
+// isHeld reports whether a move holds a job that was to be let go: it can come back.
+func isHeld(r broker.OperationResult) bool { return r.Err != nil && r.State == broker.StateWaiting }

@@ -124,12 +124,13 @@ type drain struct {
 	whole      bool
 	noFailures bool
 
-	queues map[string]int // the served queues
-	runner inline.Runner
-	steps  int
-	active time.Time // when a job of the application ran last
-	report Report
-	counts map[string]int // runs, by type
+	queues  map[string]int // the served queues
+	runner  inline.Runner
+	steps   int
+	stepped time.Time // when the runner began to look for due jobs, the last time
+	active  time.Time // when a job of the application ran last
+	report  Report
+	counts  map[string]int // runs, by type
 }
 
 // run runs the due jobs and advances the clock to the next ones.
@@ -195,6 +196,7 @@ func (d *drain) step() {
 	failed := d.t.Failed()
 	for more := true; more; {
 		max := min(d.limit-d.report.Runs+1, 1000) // one more shows that there is no end
+		d.stepped = d.b.Now()
 		n, err := d.runner.Step(lasting(d.t), max)
 		d.steps += n
 		switch {
@@ -217,9 +219,9 @@ func (d *drain) next(began time.Time) (next time.Time, ok bool) {
 	if !d.whole && d.ahead <= 0 {
 		return next, false
 	}
-	now, reason := d.b.Now(), !d.whole
-	at := func(due time.Time, isReason bool) {
-		if !due.After(now) || !due.Before(parked.Until) {
+	reason := !d.whole
+	at := func(due time.Time, isReason bool) { // a job can also have become due since the last look
+		if !due.After(d.stepped) || !due.Before(parked.Until) {
 			return
 		}
 		reason = reason || isReason

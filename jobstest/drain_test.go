@@ -99,3 +99,18 @@ func TestDrain_RunsJobsWhateverTheirLabels(t *testing.T) {
 		}
 	})
 }
+
+// Outside a bubble time goes on, also between the last claim and the look for what is due next.
+func TestDrain_RunsAJobThatFallsDueAfterTheLastClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithDelay(time.Second))
+		slow := jobs.Hooks{Claim: func(jobs.ClaimEvent) { <-time.After(time.Minute) }}
+		report := jobstest.Drain(t, b, goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return nil }),
+			jobstest.Config{Hooks: slow}, jobstest.Everything())
+		if report.Completed != 1 {
+			t.Errorf("%d jobs were completed, want the one that fell due during a slow claim", report.Completed)
+		}
+	})
+}

@@ -35,7 +35,8 @@ type Extension struct {
 	// starts. Its context ends when the server drains; it must return soon after.
 	Start func(ctx context.Context)
 	// Once, unless nil, does one round of what Start does repeatedly. Package jobstest
-	// calls it between jobs, in place of Start; begin is true in the first call.
+	// calls it between jobs, in place of Start; begin is true in the first call, and
+	// in each repetition of it after an error of the store.
 	Once func(ctx context.Context, begin bool) error
 	// Middleware, unless nil, wraps the server's own handler, outside
 	// Config.Middleware: to pass handlers what the extension knows about their job.

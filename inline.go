@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/inline"
 )
@@ -56,7 +57,7 @@ func (s *Server) inline(ctx context.Context, h Handler) (inline.Runner, error) {
 func (r *inlineRunner) Step(ctx context.Context, max int) (begun int, err error) {
 	for more := true; more && begun < max && err == nil; {
 		for _, once := range r.once {
-			err = errors.Join(err, once(ctx, !r.begun))
+			err = errors.Join(err, insist(ctx, once, !r.begun))
 		}
 		r.begun, more = true, false
 		for _, in := range []*engine.Inline{r.extended, r.own} {
@@ -70,6 +71,20 @@ func (r *inlineRunner) Step(ctx context.Context, max int) (begun int, err error)
 		}
 	}
 	return begun, err
+}
+
+// onceAttempts is how often an Extension.Once that fails in the store is repeated. A server that was
+// started repeats it without end. A test should end.
+const onceAttempts = 20
+
+// insist calls once, and again if the store failed.
+func insist(ctx context.Context, once func(context.Context, bool) error, begin bool) (err error) {
+	for attempt := 0; attempt < onceAttempts; attempt++ {
+		if err = once(ctx, begin); !broker.StoreFailed(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }
 
 func (r *inlineRunner) Due() time.Time { return r.own.Due() }

@@ -14,6 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/jobstest"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 func TestFaults_TheNthCallFails(t *testing.T) {
@@ -116,6 +117,29 @@ func TestFaults_AtRandomLoseNothing(t *testing.T) {
 			t.Errorf("%d of 50 jobs ran, report %+v", len(done), report)
 		}
 	})
+}
+
+// A workflow goes on at the next due time only if somebody wakes it.
+func TestFaults_DoNotStopAWorkflow(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	for _, method := range []string{"Find", "Operate"} {
+		for n := 1; n <= 12; n++ {
+			b := jobstest.New(t)
+			cfg := jobstest.Config{Extensions: []jobs.Extension{workflow.Extension(b.Client(), workflow.ExtensionConfig{Logger: quiet})}}
+			task := jobs.NewTask("task", nil)
+			wf := workflow.New("w").Add(workflow.Chain(workflow.Node{Name: "a", Task: task}, workflow.Node{Name: "b", Task: task}))
+			wf.Retention = time.Hour
+			if err := workflow.Start(t.Context(), b.Client(), wf); err != nil {
+				t.Fatal(err)
+			}
+			b.FailCall(method, n)
+			report := jobstest.Drain(t, b, jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }), cfg, jobstest.Everything())
+			if report.Completed != 2 {
+				t.Errorf("after call %d of %s failed, %d nodes were completed, want 2", n, method, report.Completed)
+			}
+		}
+	}
 }
 
 func TestFaults_TheSeedIsToldAndMakesThemTheSame(t *testing.T) {

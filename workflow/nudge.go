@@ -137,7 +137,9 @@ func (x *runner) once(ctx context.Context, begin bool) error {
 		}
 	}
 	if len(ids) > 0 {
-		x.wakeAll(ctx, ids)
+		if err := x.wakeAll(ctx, ids); err != nil {
+			return err
+		}
 	}
 	return ctx.Err()
 }
@@ -148,7 +150,7 @@ func (x *runner) loop(ctx context.Context) {
 	for {
 		ids, wait := x.nudges.next(time.Now())
 		if len(ids) > 0 {
-			x.wakeAll(ctx, ids)
+			_ = x.wakeAll(ctx, ids) // it planned other nudges
 			continue
 		}
 		var after <-chan time.Time
@@ -164,7 +166,7 @@ func (x *runner) loop(ctx context.Context) {
 	}
 }
 
-func (x *runner) wakeAll(ctx context.Context, ids []string) {
+func (x *runner) wakeAll(ctx context.Context, ids []string) error {
 	refs := make([]broker.Ref, len(ids))
 	for i, id := range ids {
 		refs[i] = broker.Ref{Queue: Queue, ID: id, Epoch: broker.AnyEpoch}
@@ -179,4 +181,5 @@ func (x *runner) wakeAll(ctx context.Context, ids []string) {
 			x.nudges.again(id)
 		}
 	}
+	return err
 }

@@ -119,6 +119,19 @@ func TestFaults_AtRandomLoseNothing(t *testing.T) {
 	})
 }
 
+// The jobs of a lost answer are found by listing what the server holds, which can fail, too.
+func TestLoseReply_OfAClaimAndAFailureRightAfterIt(t *testing.T) {
+	t.Parallel()
+	b := jobstest.New(t)
+	add(t, b, goodbyeMail, goodbye{})
+	b.LoseReply("Claim", 1)
+	b.FailCall("Find", 1)
+	report := jobstest.Drain(t, b, goodbyeMail.Handler(nothing[goodbye]))
+	if report.Completed != 1 {
+		t.Errorf("%d jobs were completed, want 1", report.Completed)
+	}
+}
+
 // A workflow goes on at the next due time only if somebody wakes it.
 func TestFaults_DoNotStopAWorkflow(t *testing.T) {
 	t.Parallel()

@@ -183,10 +183,27 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 				return false, err
 			}
 		} else if broker.MayHaveApplied(err) {
-			s.audit(ctx, w) // releases the jobs of the lost answer
+			in.audit(ctx, w) // releases the jobs of the lost answer
 			if err := in.flush(ctx); err != nil {
 				return false, err
 			}
+		}
+	}
+}
+
+// audit audits a worker until the store has listed its leases. The audit of a server that was
+// started is repeated after a renewal, which may not come here.
+func (in *Inline) audit(ctx context.Context, w *worker) {
+	for attempt := 0; attempt < inlineAttempts && ctx.Err() == nil; attempt++ {
+		in.s.mu.Lock()
+		w.suspect = 0
+		in.s.mu.Unlock()
+		in.s.audit(ctx, w)
+		in.s.mu.Lock()
+		done := w.suspect == 0
+		in.s.mu.Unlock()
+		if done {
+			return
 		}
 	}
 }

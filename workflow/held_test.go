@@ -7,18 +7,26 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
 const mover = "a mover"
 
-// resting returns the nodes, compensations and callbacks in a state.
+// resting returns the jobs that wait for their turn in a workflow, or that a mover holds.
 func (w *world) resting(state broker.State) (refs []broker.Ref) {
 	w.Helper()
-	page, err := w.store.Find(w.Context(), broker.Query{Queue: jobs.DefaultQueue, State: state})
-	if err != nil {
-		w.Fatal(err)
+	for _, queue := range []string{jobs.DefaultQueue, Queue} {
+		page, err := w.store.Find(w.Context(), broker.Query{Queue: queue, State: state})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i := range page.Jobs {
+			if page.Jobs[i].RunAt.Equal(parked.Until) {
+				refs = append(refs, page.Jobs[i].Ref())
+			}
+		}
 	}
-	return refsOf(page.Jobs)
+	return refs
 }
 
 // moves applies an operation of a mover to jobs.
@@ -41,11 +49,12 @@ func TestWorkflow_WhatAMoverHeldRunsWhenItIsBack(t *testing.T) {
 		w.up()
 		w.on("first", func(context.Context, *jobs.Job) error { <-time.After(time.Minute); return nil })
 		w.fails("second")
-		wf := New("w").Add(undoable("first"), node("second", "first"))
+		wf := New("w").Add(undoable("first"), node("second", "nested"),
+			Node{Name: "nested", After: []string{"first"}, Workflow: New("").Add(node("inner"))})
 		wf.OnEnd = task()
 		w.start(wf)
 		pass(time.Second)
-		for range 5 { // the turns of the node, the compensation and the callback
+		for range 6 { // the turns of the nested workflow, its node, the next node, the compensation and the callback
 			w.moves(broker.OpHold, w.resting(broker.StateScheduled))
 			pass(2 * time.Minute)
 			w.moves(broker.OpUnhold, w.resting(broker.StateWaiting))
@@ -54,6 +63,6 @@ func TestWorkflow_WhatAMoverHeldRunsWhenItIsBack(t *testing.T) {
 		if info := w.info("w"); info.State != StateFailed {
 			t.Errorf("it is %s, want failed; %s", info.State, states(info))
 		}
-		w.once("first", "second", undoName("first"), whenEnded)
+		w.once("first", "inner", "second", undoName("first"), whenEnded)
 	})
 }

@@ -227,6 +227,9 @@ func (r *run) see(i int, job *broker.Job) {
 			r.explain(i, last.Message)
 		}
 	default:
+		if rests(job) { // a move held it when its turn came, and has put it back
+			r.end(i, endWaiting)
+		}
 		return
 	}
 	if r.g.Nodes[i].Undo > 0 && (job.State == broker.StateCompleted || job.Deliveries > 0) {

@@ -168,9 +168,11 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 	now := time.Now()
 	cause, _ := r.Over(now)
 	r.Finish(context.Canceled, now)
-	err = guard.Error(err)
+	if guard.IsNil(err) {
+		err = guard.Error(err)
+	}
 	class := Classification{Class: ClassRetryable}
-	failed := guard.Call(func() {
+	rule := func() {
 		class.Class = classOf(err, cause)
 		given, ok := carriedBy(err)
 		if !ok && s.cfg.Classify != nil {
@@ -181,7 +183,12 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 			r.InTx = false // without the lease, no transaction of this run can complete the job
 		}
 		outcome = s.outcome(r, job, err, cause, class)
-	})
+	}
+	failed := guard.Call(rule)
+	if failed != nil { // perhaps through a method of err
+		err = guard.Error(err)
+		failed = guard.Call(rule)
+	}
 	if failed == nil {
 		return outcome
 	}
@@ -257,18 +264,22 @@ func logged(message string) string {
 }
 
 // logFailure logs that a run failed, and when the next one is. For each type it logs
-// one failure in ten seconds, because every job may fail. At level Debug it logs all.
+// one failure in ten seconds, because every job may fail; then it also asks whether the
+// level is Debug, at which it logs all.
 func (s *Server) logFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
 	if r.InTx {
 		return // the transaction may have completed the job
 	}
-	args := []any{"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "attempt", f.Attempt, "class", f.Class,
-		"error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond)}
-	if s.cfg.Logger.Enabled(context.Background(), slog.LevelDebug) {
-		s.cfg.Logger.Warn(text, args...)
-		return
+	args := func() []any {
+		return []any{"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "attempt", f.Attempt, "class", f.Class,
+			"error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond)}
 	}
-	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, args...)
+	debug := func() bool { return s.cfg.Logger.Enabled(context.Background(), slog.LevelDebug) }
+	if s.logsAll.Load() && debug() {
+		s.cfg.Logger.Warn(text, args()...)
+	} else if s.reports.ReportOf(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, args) {
+		s.logsAll.Store(debug())
+	}
 }
 
 // spent reports whether the next failure makes the job dead. attempts is

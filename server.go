@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type Server struct {
 	broker  broker.Broker
 	engine  *engine.Server
 	reports guard.Reports
+	logsAll atomic.Bool // the level was Debug when logFailure last asked
 
 	extended *extended // runs Config.Extensions; nil if there are none
 }

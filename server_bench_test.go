@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -100,6 +101,12 @@ func BenchmarkServerContext(b *testing.B) {
 		defer cancel()
 		return child.Err()
 	})
+}
+
+// BenchmarkServerFailure is that with handlers that fail.
+func BenchmarkServerFailure(b *testing.B) {
+	failure := errors.New("no route to host")
+	drainJobs(b, newInstantBroker(b.N), func(context.Context, *Job) error { return failure })
 }
 
 // instantBroker has a number of equal jobs and costs nothing.

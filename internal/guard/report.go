@@ -32,14 +32,21 @@ type reported struct {
 
 // Report writes a log record, unless one about subject was written in the last ten seconds.
 func (r *Reports) Report(log *slog.Logger, subject string, level slog.Level, text string, args ...any) {
+	r.ReportOf(log, subject, level, text, func() []any { return args })
+}
+
+// ReportOf is Report with arguments that cost time. It calls args only if it writes the record, which it reports.
+func (r *Reports) ReportOf(log *slog.Logger, subject string, level slog.Level, text string, args func() []any) (written bool) {
 	due, leftOut := r.due(subject, time.Now())
 	if !due {
-		return
+		return false
 	}
+	all := args()
 	if leftOut > 0 {
-		args = append(args[:len(args):len(args)], "left_out", leftOut)
+		all = append(all[:len(all):len(all)], "left_out", leftOut)
 	}
-	log.Log(context.Background(), level, text, args...)
+	log.Log(context.Background(), level, text, all...)
+	return true
 }
 
 // due reports whether to write a record about subject now, and how many were left out since the last

@@ -50,7 +50,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 			return true
 		})
 		report, err := v.do(r.Context(), chosen, delay)
-		back.drop(report.Refusals)
+		back.drop(report)
 		report.Add(alive)
 		if total.Add(report); report.Refused > 0 && !broker.StoreFailed(err) { // the report says so
 			err = nil

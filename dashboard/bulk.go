@@ -45,7 +45,7 @@ type operation struct {
 	ended  time.Time
 	err    error
 	notice string // ID of the notice that can undo it, once it has ended
-	beyond bool   // it cannot be undone: it changed too many jobs
+	beyond bool   // it cannot be undone: too many jobs were changed or refused
 }
 
 var errStopped = errors.New("it was stopped")
@@ -123,7 +123,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 		})
 		var report inspect.Report
 		report, err = o.verb.do(ctx, s, b.delay)
-		back.drop(report.Refusals)
+		back.drop(report)
 		total.Add(report)
 		o.progress(total)
 		if err != nil {
@@ -233,7 +233,7 @@ type operationRow struct {
 	Error                string
 	MayStop              bool
 	Undo                 string // URL; empty if it cannot be undone
-	Beyond               bool   // it changed too many jobs to be undone
+	Beyond               bool   // it cannot be undone, see operation
 }
 
 func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {

@@ -81,8 +81,12 @@ func (b *remembered) add(j *broker.Job) {
 }
 
 // drop removes the jobs that the decision refused: if somebody redrives one later, that is no part of it.
-func (b *remembered) drop(refused []inspect.Refusal) {
-	for _, f := range refused {
+// A report names the first refusals only; if there are more, nothing can be undone.
+func (b *remembered) drop(r inspect.Report) {
+	if r.Refused > len(r.Refusals) {
+		b.was, b.beyond = nil, true
+	}
+	for _, f := range r.Refusals {
 		if was := b.was[f.Queue]; len(was) > 0 {
 			b.was[f.Queue] = slices.DeleteFunc(was, func(j former) bool { return j.ID == f.ID })
 		}

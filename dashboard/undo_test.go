@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 var undoForm = regexp.MustCompile(`action="(undo\?of=[^"]+)"`)
@@ -98,6 +99,12 @@ func TestUndo_TakesBackABulkOperation(t *testing.T) {
 	}
 	if many.jobs() > 0 || !many.beyond {
 		t.Errorf("of more jobs than an undo may have %d are remembered", many.jobs())
+	}
+	refused := remember(redrive)
+	refused.add(&broker.Job{State: broker.StateDead})
+	refused.drop(inspect.Report{Refused: 2, Refusals: make([]inspect.Refusal, 1)}) // it may be the one that is not named
+	if refused.jobs() > 0 || !refused.beyond {
+		t.Errorf("of more refused jobs than a report names %d are remembered", refused.jobs())
 	}
 }
 

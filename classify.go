@@ -162,8 +162,8 @@ func judge(err, cause error) (ruling, time.Duration) {
 }
 
 // decide returns the outcome for a job whose handler returned err. Methods of err,
-// Classify and retry policies are the application's code: if they panic, the job is
-// retried by the default policy.
+// Classify and retry policies are the application's code: if they panic, and again with
+// an error whose methods work, the job is retried by the default policy.
 func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outcome) {
 	now := time.Now()
 	cause, _ := r.Over(now)

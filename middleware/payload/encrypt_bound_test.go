@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // reversed is a codec of an application, which turns payloads around.
@@ -205,5 +207,46 @@ func TestEncrypt_NamesOfManyHeadersTakeLittleMemory(t *testing.T) {
 	wantDead(t, err, ErrTampered)
 	if used := after.TotalAlloc - before.TotalAlloc; used > size {
 		t.Errorf("a payload of %d MiB took %d MiB of memory before it was found to be tampered with", size>>20, used>>20)
+	}
+}
+
+// Inside of EncodePayloads a context goes on to jobs that its codecs have not seen: those of another definition
+// in the same call, and those that middleware enqueues.
+func TestEncrypt_CodecsOfOtherJobsInTheSameCallAreNotBound(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	defer b.Close()
+	codecs := []Codec{Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")}), ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 1})}
+	encode := EncodePayloads(codecs...)
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	audit := func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+		return func(ctx context.Context, batch []*jobs.Outgoing) {
+			next(ctx, batch)
+			task, err := jobs.Define[string]("audit").EnqueueWith(encode).Task("plain", jobs.WithID("audit"))
+			if err == nil {
+				_, err = client.Enqueue(ctx, task)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	mail, err1 := jobs.Define[string]("mail").EnqueueWith(encode, audit).Task("plain", jobs.WithID("mail"))
+	bill, err2 := jobs.Define[string]("bill").EnqueueWith(encode).Task("plain", jobs.WithID("bill"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.EnqueueMany(t.Context(), []*jobs.Task{mail, bill}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"mail", "bill", "audit"} {
+		job, err := inspect.New(b).Job(t.Context(), jobs.DefaultQueue, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := read(t, job.Body, codecs...); err != nil || string(got) != `"plain"` {
+			t.Errorf("the payload of %s was read as %q, %v", id, got, err)
+		}
 	}
 }

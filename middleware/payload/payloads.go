@@ -61,26 +61,52 @@ func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 	codecs = checked("EncodePayloads", codecs)
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
+			done := &applied{to: batch}
+			done.outer, _ = ctx.Value(appliedKey{}).(*applied)
 			for _, codec := range codecs {
 				for _, o := range batch {
 					if o.Err == nil {
-						o.Err = codec.EncodePayload(ctx, &o.NewJob)
+						before := append(done.outer.headers(o), done.names...)
+						o.Err = codec.EncodePayload(context.WithValue(ctx, headersKey{}, before), &o.NewJob)
 					}
 				}
 				if c, ok := codec.(interface{ Header() string }); ok {
-					ctx = context.WithValue(ctx, headersKey{}, append(slices.Clip(headersBefore(ctx)), c.Header()))
+					done.names = append(done.names, c.Header())
 				}
 			}
-			next(ctx, batch)
+			next(context.WithValue(ctx, appliedKey{}, done), batch)
 		}
 	}
+}
+
+// applied has the headers of the codecs that an EncodePayloads has applied, and to which jobs. The middleware inside
+// of it gets the same context, also for jobs of other definitions and for those that it enqueues itself.
+type applied struct {
+	outer *applied
+	to    []*jobs.Outgoing
+	names []string
+}
+
+// appliedKey is the key of a context's applied.
+type appliedKey struct{}
+
+// headers returns the headers of the codecs that were applied to a job.
+func (a *applied) headers(o *jobs.Outgoing) []string {
+	if a == nil {
+		return nil
+	}
+	names := a.outer.headers(o)
+	if slices.Contains(a.to, o) {
+		names = append(names, a.names...)
+	}
+	return names
 }
 
 // headersKey is the key of a context's headersBefore.
 type headersKey struct{}
 
-// headersBefore returns the headers of the codecs that were applied already, also by another
-// EncodePayloads. A context passes them, so that Encrypt learns of them inside of a codec that wraps it.
+// headersBefore returns the headers of the codecs that were applied to a job before. A context passes them, so
+// that Encrypt learns of them inside of a codec that wraps it.
 func headersBefore(ctx context.Context) []string {
 	names, _ := ctx.Value(headersKey{}).([]string)
 	return names

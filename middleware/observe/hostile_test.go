@@ -3,12 +3,14 @@ package observe
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/seed81422ce9/jobs"
@@ -88,4 +90,39 @@ func textsOf(span trace.ReadOnlySpan) []string {
 		}
 	}
 	return texts
+}
+
+// faulty is an error whose text cannot be read.
+type faulty struct{ panics bool }
+
+func (e faulty) Error() string {
+	if !e.panics {
+		runtime.Goexit()
+	}
+	panic("no text")
+}
+
+func TestTracing_AnErrorWhoseTextCannotBeReadComesThrough(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{faulty{panics: true}, faulty{}, (*jobs.PanicError)(nil)} {
+		r := record(TracingConfig{})
+		var got any
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() {
+				if value := recover(); value != nil {
+					got = value
+				}
+			}()
+			got = r.run(t.Context(), &broker.Job{Queue: "q"}, func(context.Context) error { return want })
+		}()
+		<-done
+		if got != want {
+			t.Errorf("a %T came through the middleware as %v", want, got)
+		}
+		if span := r.only(t); span.Status().Code != codes.Error {
+			t.Errorf("after a %T the span says %v", want, span.Status())
+		}
+	}
 }

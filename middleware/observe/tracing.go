@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // TracingConfig configures Tracing. The zero value works.
@@ -160,7 +161,7 @@ func failed(span trace.Span, class string, err error) {
 		class = semconv.ErrorTypeOther.Value.AsString()
 	}
 	// Unlike span.RecordError, this bounds the text, which may quote a whole payload.
-	text := clean(err.Error())
+	text := clean(guard.Text(err))
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 	}

@@ -236,6 +236,13 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 		send.SetAttributes(semconv.MessagingBatchMessageCount(len(batch)))
 	}
 	creates := make([]trace.Span, len(batch))
+	defer func() { // also after a panic
+		for _, create := range creates {
+			if create != nil {
+				create.End()
+			}
+		}
+	}()
 	for i, o := range batch {
 		created := t.creation(o.Body.Headers)
 		switch {
@@ -261,7 +268,6 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 	for i, o := range batch {
 		if creates[i] != nil {
 			sent(creates[i], o)
-			creates[i].End()
 		}
 		if refused == nil && o.Err != nil && !errors.Is(o.Err, jobs.ErrDuplicate) {
 			refused = o

@@ -148,6 +148,21 @@ func TestTracing_APanicEndsTheSpanAndGoesOnWithItsStack(t *testing.T) {
 	r.only(t)
 }
 
+func TestTracing_APanicWhileEnqueueingEndsAllSpans(t *testing.T) {
+	t.Parallel()
+	for n := range 3 {
+		r := record(TracingConfig{})
+		func() {
+			defer func() { _ = recover() }()
+			r.Enqueue()(func(context.Context, []*jobs.Outgoing) { panicsHere() })(t.Context(),
+				[]*jobs.Outgoing{new(jobs.Outgoing), new(jobs.Outgoing)}[:n])
+		}()
+		if started, ended := len(r.spans.Started()), len(r.spans.Ended()); started == 0 || started != ended {
+			t.Errorf("with %d jobs %d spans began and %d ended", n, started, ended)
+		}
+	}
+}
+
 func panicsHere() { panic("boom") }
 
 func TestTracing_ARunCanBeLinkedInsteadOfContinuingTheTrace(t *testing.T) {

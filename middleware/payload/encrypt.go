@@ -70,6 +70,9 @@ func Encrypt(cfg EncryptConfig) Codec {
 
 type encryption struct{ EncryptConfig }
 
+// Header returns the name of the codec's header.
+func (e *encryption) Header() string { return encryptionHeader }
+
 func (e *encryption) EncodePayload(ctx context.Context, job *broker.NewJob) error {
 	keys := e.Keys.keys.Load()
 	plain := job.Body.Payload

@@ -56,6 +56,9 @@ var (
 // key can check guesses of the payload, unless a codec replaces the key, as
 // Encrypt does.
 //
+// A job that gets two codecs with the same header, also from the middleware of its client
+// and that of its definition, is refused (jobs.ErrInvalid): one header cannot say what both did.
+//
 // EncodePayloads panics if a codec is nil: payloads would be stored without it.
 func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 	codecs = checked("EncodePayloads", codecs)
@@ -64,13 +67,18 @@ func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 			done := &applied{to: batch}
 			done.outer, _ = ctx.Value(appliedKey{}).(*applied)
 			for _, codec := range codecs {
+				c, named := codec.(interface{ Header() string })
 				for _, o := range batch {
-					if o.Err == nil {
-						before := append(done.outer.headers(o), done.names...)
+					before := append(done.outer.headers(o), done.names...)
+					switch {
+					case o.Err != nil:
+					case named && slices.Contains(before, c.Header()):
+						o.Err = broker.Invalid("codecs", "encode the payload twice with the header %s; use each codec once", c.Header())
+					default:
 						o.Err = codec.EncodePayload(context.WithValue(ctx, headersKey{}, before), &o.NewJob)
 					}
 				}
-				if c, ok := codec.(interface{ Header() string }); ok {
+				if named {
 					done.names = append(done.names, c.Header())
 				}
 			}

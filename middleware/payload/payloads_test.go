@@ -162,6 +162,29 @@ func TestPayloads_APayloadThatCannotBeEncodedRefusesItsJobAlone(t *testing.T) {
 	}
 }
 
+// Whether the second codec encoded the payload, its header would say of both.
+func TestPayloads_ACodecThatIsAppliedTwiceRefusesTheJob(t *testing.T) {
+	t.Parallel()
+	for name, codec := range map[string]Codec{
+		"compress":    Compress(CompressConfig{}),
+		"encrypt":     Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")}),
+		"claim check": ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 1 << 10}),
+	} {
+		b := membroker.New()
+		defer b.Close()
+		client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{EncodePayloads(codec)}})
+		defer client.Close()
+		mail := jobs.Define[string]("mail").EnqueueWith(EncodePayloads(codec))
+		task, err := mail.Task(strings.Repeat("payload", 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Enqueue(t.Context(), task); !errors.Is(err, jobs.ErrInvalid) {
+			t.Errorf("%s twice: %v; want ErrInvalid", name, err)
+		}
+	}
+}
+
 func TestPayloads_WhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the key is not here")

@@ -47,7 +47,8 @@ const (
 // fails, leaves a blob behind; CollectBlobs removes them.
 //
 // The payload of a job that may replace another one (jobs.WithUniqueReplace and
-// similar options) stays with the job, whatever its size.
+// similar options), or has a reference of its own (jobs.WithPayloadRef), stays with the
+// job, whatever its size.
 //
 // Use it as the last codec.
 func ClaimCheck(cfg ClaimCheckConfig) Codec {
@@ -70,7 +71,7 @@ func (c *claimCheck) EncodePayload(ctx context.Context, job *broker.NewJob) erro
 	if len(data) > c.MaxSize {
 		return fmt.Errorf("%w: the payload has %d bytes, ClaimCheckConfig.MaxSize is %d", jobs.ErrTooLarge, len(data), c.MaxSize)
 	}
-	if len(data) < c.MinSize || job.Meets() {
+	if len(data) < c.MinSize || job.Meets() || job.Body.PayloadRef != "" {
 		return nil // the blob of a job that replaces another one would be an orphan
 	}
 	key := blobKey(job.Queue, job.ID, rand.Text())

@@ -73,6 +73,19 @@ func TestClaimcheck_OnlyLargePayloadsLeaveTheQueue(t *testing.T) {
 	}
 }
 
+func TestClaimcheck_AReferenceOfTheProducerStays(t *testing.T) {
+	t.Parallel()
+	codec := ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 1})
+	job := broker.NewJob{Queue: "q", ID: "1", Body: broker.Body{Type: "report", Payload: []byte("payload"), PayloadRef: "s3://bucket/key"}}
+	if err := codec.EncodePayload(t.Context(), &job); err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode(codec, &broker.Job{Queue: job.Queue, ID: job.ID, Body: job.Body})
+	if err != nil || string(got) != "payload" || job.Body.PayloadRef != "s3://bucket/key" {
+		t.Errorf("the reference became %q, the payload %q, %v", job.Body.PayloadRef, got, err)
+	}
+}
+
 func TestClaimcheck_ABlobThatIsNotTheOneThatWasPutIsDead(t *testing.T) {
 	t.Parallel()
 	blobs := openFileBlobs(t)

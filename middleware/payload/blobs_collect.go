@@ -57,6 +57,8 @@ const (
 //     queue's policy): their record protects the blob.
 //   - A job keeps the ID that it had at ClaimCheck, and is not deleted to be
 //     imported later.
+//   - A job is not moved more than once during one call of CollectBlobs, by a move, a
+//     relay or an undo: it could always be where CollectBlobs does not look just then.
 //
 // An error ends the collection; the result counts the blobs deleted before it.
 // Call CollectBlobs again to continue. It asks a broker about at most 500 jobs at

@@ -95,19 +95,28 @@ func (b *FileBlobs) Put(ctx context.Context, key string, data []byte) error {
 		return errors.Join(err, b.remove(temp))
 	}
 	place := blobPath(key)
-	dir := path.Dir(place)
-	if err := b.root.MkdirAll(dir, 0o700); err != nil {
+	if err := b.move(temp, place); err != nil {
 		return errors.Join(err, b.remove(temp))
 	}
-	if err := b.root.Rename(temp, place); err != nil {
-		return errors.Join(err, b.remove(temp))
-	}
-	for ; dir != "."; dir = path.Dir(dir) {
+	for dir := path.Dir(place); dir != "."; dir = path.Dir(dir) {
 		if err := b.sync(dir); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// move makes the directory of a place and moves a file there, again if a Delete has removed the directory meanwhile.
+func (b *FileBlobs) move(temp, place string) (err error) {
+	for range 10 {
+		if err = b.root.MkdirAll(path.Dir(place), 0o700); err == nil {
+			err = b.root.Rename(temp, place)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
 }
 
 func (b *FileBlobs) write(name string, data []byte) error {
@@ -155,7 +164,16 @@ func (b *FileBlobs) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.remove(blobPath(key))
+	place := blobPath(key)
+	if err := b.remove(place); err != nil {
+		return err
+	}
+	for dir := path.Dir(place); path.Dir(dir) != "."; dir = path.Dir(dir) { // a long key has directories of its own
+		if b.root.Remove(dir) != nil {
+			break // other blobs are in it
+		}
+	}
+	return nil
 }
 
 func (b *FileBlobs) remove(name string) error {

@@ -68,14 +68,20 @@ func EncodePayloads(codecs ...Codec) jobs.EnqueueMiddleware {
 			done.outer, _ = ctx.Value(appliedKey{}).(*applied)
 			for _, codec := range codecs {
 				c, named := codec.(interface{ Header() string })
+				here := slices.Clip(done.names)
+				with := context.WithValue(ctx, headersKey{}, here)
 				for _, o := range batch {
-					before := append(done.outer.headers(o), done.names...)
+					before, ctx := here, with
+					if done.outer != nil { // another EncodePayloads may have had some of the jobs
+						before = append(done.outer.headers(o), here...)
+						ctx = context.WithValue(ctx, headersKey{}, before)
+					}
 					switch {
 					case o.Err != nil:
 					case named && slices.Contains(before, c.Header()):
 						o.Err = broker.Invalid("codecs", "encode the payload twice with the header %s; use each codec once", c.Header())
 					default:
-						o.Err = codec.EncodePayload(context.WithValue(ctx, headersKey{}, before), &o.NewJob)
+						o.Err = codec.EncodePayload(ctx, &o.NewJob)
 					}
 				}
 				if named {

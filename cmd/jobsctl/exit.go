@@ -66,6 +66,8 @@ func exitCode(err error, changed bool) int {
 	case errors.Is(err, errRefused), errors.Is(err, errUnsettled), errors.Is(err, broker.ErrWrongState),
 		errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4
+	case errors.Is(err, broker.ErrOutcomeUnknown):
+		return 6
 	case errors.As(err, &call) && broker.StoreFailed(err), errors.Is(err, broker.ErrUnavailable):
 		if changed {
 			return 6

@@ -130,6 +130,14 @@ func TestExit_AStoreThatLosesAnAnswer(t *testing.T) {
 	}
 }
 
+// Packages that make several calls say so themselves.
+func TestExit_AnOutcomeThatIsUnknown(t *testing.T) {
+	t.Parallel()
+	if code := exitCode(fmt.Errorf("%w: the store went away", broker.ErrOutcomeUnknown), false); code != 6 {
+		t.Errorf("exit code %d, want 6", code)
+	}
+}
+
 // A full disk loses the output of a command. Its exit code says so, whatever the verb.
 func TestExit_LostOutputIsAnError(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 var notKeys = []string{"buckets", "claimed", "called",
 	"refused", "paused", "void", "dropped", "big", "leased", "promoted", "drained", "due", "retain", "span",
 	"old", "turn", "round",
-	"rules", "allowed", "opens", "bucket", "retry_bucket", "floors", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
+	"rules", "allowed", "opens", "bucket", "retry_bucket", "passes", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
 
 // A script may declare keys that a particular call does not need, but none that its text
 // never names, and it names only keys that it declares.

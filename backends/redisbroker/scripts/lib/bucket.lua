@@ -5,7 +5,8 @@
 local function whole(n, by) return (n - n % by) / by end
 
 local function read_bucket(text)
-  local at, used = string.match(text or '', '^(%d+) (%-?%d+)$')
+  if not text then return {0, 0} end
+  local at, used = string.match(text, '^(%d+) (%-?%d+)$')
   return {tonumber(at or 0), tonumber(used or 0)}
 end
 

@@ -66,9 +66,9 @@ local function settle_others()
     local priority = string.sub(lease, 1, 1)
     bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
     if kind == 'y' then
-      local time = up + (delay and tonumber(delay) or 0)
+      local time, n = up + (delay and tonumber(delay) or 0), #dues
       if not earliest or time < earliest then earliest = time end
-      dues[#dues + 1], dues[#dues + 2] = time, entry(priority, o.next, id, key)
+      dues[n + 1], dues[n + 2] = int(time), entry(priority, o.next, id, key)
       if key then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
     elseif key then
       local list = (kind == 'f' or is_head(q, key, id)) and keyed_front or keyed_back

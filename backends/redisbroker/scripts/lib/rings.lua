@@ -17,14 +17,14 @@ end
 -- entry_pass returns the pass with which a key enters the ring of a priority. It is behind the next turn
 -- of each other key, so that a key gains nothing by having been away, and before their second one.
 local function entry_pass(q, p, own)
-  q.floors = q.floors or {}
-  local floor = q.floors[p]
-  if not floor then
+  q.passes = q.passes or {{}, {}, {}, {}}
+  local passes, stride = q.passes[p], stride_of(own)
+  if not passes.floor then
     local least = redis.call('ZRANGE', q.rings[p], 0, 0, 'WITHSCORES')
-    floor = is_guard(least[1]) and 0 or tonumber(least[2])
-    q.floors[p] = floor
+    passes.floor = is_guard(least[1]) and 0 or tonumber(least[2])
   end
-  return int(floor + stride_of(own) - 1)
+  passes[stride] = passes[stride] or int(passes.floor + stride - 1)
+  return passes[stride]
 end
 
 -- enter_ring adds a key to the ring of a priority.
@@ -233,6 +233,48 @@ do -- Lua allows a script 200 local names at a time
     redis.call('HSET', q.key_spans, unpack(texts))
   end
 
+  -- enter_keys adds the keys that had no jobs of a priority to its ring, or to the blocked keys. It returns whether to
+  -- wake a claim.
+  local function enter_keys(q, groups, fields)
+    local names, blocked, rechecked, known = {}, {}, {}, nil
+    for i, field in ipairs(fields) do names[i] = groups[field].key end
+    if redis.call('EXISTS', q.blocked, q.rechecked) > 0 then
+      known = next_unblocked(q)
+      blocked, rechecked = redis.call('ZMSCORE', q.blocked, unpack(names)), redis.call('ZMSCORE', q.rechecked, unpack(names))
+    end
+    local unlisted, keys, priorities, n, woken = {}, {}, {}, 0, false
+    for i, field in ipairs(fields) do
+      local group, held = groups[field], blocked[i] or rechecked[i]
+      if group.before > 0 then
+        woken = woken or not held
+      else
+        unlisted[#unlisted + 1] = group.key
+        if not held then
+          n = n + 1
+          keys[n], priorities[n] = group.key, group.p
+        end
+      end
+    end
+    list_keys(q, unlisted)
+    local own = own_rules(q, keys)
+    local rooms, entering, blocking = rooms_of(q, keys, own), {{}, {}, {}, {}}, {}
+    for i, key in ipairs(keys) do
+      local p, allowed = priorities[i], rooms[i] or ENDLESS
+      local open, list = allowed.room > 0, entering[p]
+      if open then
+        list[#list + 1], list[#list + 2] = entry_pass(q, p, own[i]), key
+      else
+        blocking[#blocking + 1], blocking[#blocking + 2] = int(allowed.till or FAR), key
+      end
+      woken = woken or open or allowed.till and (not known or allowed.till < known)
+    end
+    for p = 1, 4 do
+      if #entering[p] > 0 then redis.call('ZADD', q.rings[p], 'NX', '+inf', GUARD, unpack(entering[p])) end
+    end
+    if #blocking > 0 then redis.call('ZADD', q.blocked, unpack(blocking)) end
+    return woken
+  end
+
   -- add_keyed adds pending jobs with keys, in order; jobs has key, priority, epoch and ID of each. They
   -- come behind all others of their key and priority or, with front, before them. It returns whether to
   -- wake a claim, since a job can be claimed now, or sooner than was known.
@@ -247,33 +289,6 @@ do -- Lua allows a script 200 local names at a time
       end
     end
 
-    local names, new, blocked, rechecked, entering, woken, known = {}, {}, {}, {}, {{}, {}, {}, {}}, false, nil
-    for i, field in ipairs(fields) do
-      names[i] = groups[field].key
-      if groups[field].before == 0 then new[#new + 1] = names[i] end
-    end
-    list_keys(q, new)
-    local own = own_rules(q, names)
-    if redis.call('EXISTS', q.blocked, q.rechecked) > 0 then
-      known = next_unblocked(q)
-      blocked, rechecked = redis.call('ZMSCORE', q.blocked, unpack(names)), redis.call('ZMSCORE', q.rechecked, unpack(names))
-    end
-    for i, field in ipairs(fields) do
-      local group = groups[field]
-      if not (blocked[i] or rechecked[i]) then
-        local open, till = true, nil
-        if group.before == 0 and q.rules and q.rules.of_keys then
-          open, till = admit(q, group.key, own[i])
-        elseif group.before == 0 then
-          local list = entering[group.p]
-          list[#list + 1], list[#list + 2] = entry_pass(q, group.p, own[i]), group.key
-        end
-        woken = woken or open or till and (not known or till < known)
-      end
-    end
-    for p = 1, 4 do
-      if #entering[p] > 0 then redis.call('ZADD', q.rings[p], 'NX', '+inf', GUARD, unpack(entering[p])) end
-    end
-    return woken
+    return enter_keys(q, groups, fields)
   end
 end

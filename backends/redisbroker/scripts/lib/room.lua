@@ -30,7 +30,7 @@ end
 -- The argument used is the stored count of the key's rate, if it was already read.
 local function key_room(q, key, own, used)
   local r = q.rules
-  local allowed = {room = math.huge, slots = false, why = false, till = false, bucket = false, rate = false, head = false, ready = false}
+  local allowed = {room = math.huge, slots = nil, bucket = nil, rate = nil} -- space for the fields that are mostly set
   if not r then return allowed end
   local most = rule_of(q, own, 'max_active')
   if r.ordered > 0 then
@@ -65,7 +65,7 @@ end
 local ENDLESS = {room = math.huge} -- what a key without rules may start; shared, since it never changes
 local function rooms_of(q, keys, own)
   local r, rooms, used = q.rules, {}, {}
-  if not (r and r.of_keys) then return rooms end
+  if not (r and r.of_keys) or #keys == 0 then return rooms end
   if r.own or r.key_rate > 0 then used = redis.call('HMGET', q.key_rates, unpack(keys)) end
   for i, key in ipairs(keys) do rooms[i] = key_room(q, key, own[i], used[i]) end
   return rooms

@@ -7,7 +7,8 @@
 -- other pieces: priority, key, "\0" and number → piece. A piece between is not stored if it is empty. The numbers of
 -- pieces stay strings, which are cheaper, until a script calculates with them.
 local function span_of(text)
-  local n, head, tail, first_piece = string.match(text or '', '^(%d+) (%-?%d+) (%-?%d+)\n(.*)$')
+  if not text then return {n = 0, head = '1', tail = '1', piece = ''} end
+  local n, head, tail, first_piece = string.match(text, '^(%d+) (%-?%d+) (%-?%d+)\n(.*)$')
   return {n = tonumber(n or 0), head = head or '1', tail = tail or '1', piece = first_piece or ''}
 end
 

@@ -204,19 +204,24 @@ end
 -- stay in the ring. A key that lost a job, which did not exist, holds less than was thought: it is not
 -- blocked. write_takers reports whether any left the ring.
 local function write_takers(q, p, t, lost)
-  local empty, stay, rates, blocked, tills, n, pass, text = {}, {}, {}, {}, {}, 0, nil, nil
+  local empty, stay, rates, blocked, tills, n, r, pass, text = {}, {}, {}, {}, {}, 0, 0, nil, nil
+  local at, used, bucket_of_last
   for i = 1, t.count do
     local key, state, allowed, turns = t.keys[i], t.state[i], t.rooms[i] or ENDLESS, t.turns[i]
     if allowed.bucket and turns > 0 then
-      allowed.bucket[2] = allowed.bucket[2] + turns
-      rates[#rates + 1], rates[#rates + 2] = key, bucket_text(allowed.bucket)
+      local b = allowed.bucket
+      b[2] = b[2] + turns
+      if b[1] ~= at or b[2] ~= used then -- neighbours mostly have the same
+        at, used, bucket_of_last = b[1], b[2], bucket_text(b)
+      end
+      rates[r + 1], rates[r + 2], r = key, bucket_of_last, r + 2
     end
     if state == EMPTY then
       empty[#empty + 1] = key
     elseif state == BLOCKED and not lost[i] then
       blocked[#blocked + 1], tills[#blocked + 1] = key, blocked_until(allowed, turns) or FAR
     elseif turns > 0 or state or i == t.unkeyed then
-      if t.pass[i] ~= pass then -- neighbours mostly have the same pass
+      if t.pass[i] ~= pass then -- here, too
         pass = t.pass[i]
         text = int(pass)
       end
@@ -226,7 +231,7 @@ local function write_takers(q, p, t, lost)
   if #empty > 0 then redis.call('ZREM', q.rings[p], unpack(empty)) end
   block_keys(q, blocked, tills)
   if n > 0 then redis.call('ZADD', q.rings[p], unpack(stay)) end
-  if #rates > 0 then redis.call('HSET', q.key_rates, unpack(rates)) end
+  if r > 0 then redis.call('HSET', q.key_rates, unpack(rates)) end
   return #empty > 0 or #blocked > 0
 end
 

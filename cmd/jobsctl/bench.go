@@ -71,7 +71,7 @@ func (p plan) check() error {
 		{"pickups", p.pickups, 1, 1_000_000},
 	} {
 		if f.value < f.low || f.value > f.most {
-			return &usageError{fmt.Sprintf("--%s is %d; use %d to %d", f.flag, f.value, f.low, f.most)}
+			return misuse("--%s is %d; use %d to %d", f.flag, f.value, f.low, f.most)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 	}
 	i := inspect.New(b)
 	if _, err := i.Queue(ctx, p.queue); err == nil {
-		return &usageError{fmt.Sprintf("the queue %q exists; name one that does not", p.queue)}
+		return misuse("the queue %q exists; name one that does not", p.queue)
 	} else if !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}

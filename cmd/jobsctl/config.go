@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net/url"
@@ -36,7 +35,7 @@ type storeSource struct {
 // source returns the store selected by flag, environment or file, in this order.
 func (a *app) source() (storeSource, error) {
 	if a.url != "" && a.context != "" {
-		return storeSource{}, &usageError{"give --broker or --context, not both"}
+		return storeSource{}, misuse("give --broker or --context, not both")
 	}
 	if a.url != "" {
 		return storeSource{url: a.url, by: "--broker"}, nil
@@ -56,8 +55,7 @@ func (a *app) source() (storeSource, error) {
 		name, by = cfg.Current, path
 	}
 	if name == "" {
-		const text = "no store is given: use --broker or --context, set JOBS_BROKER, or choose one with \"jobsctl context use\""
-		return storeSource{}, &usageError{text}
+		return storeSource{}, misuse(`no store is given: use --broker or --context, set JOBS_BROKER, or choose one with "jobsctl context use"`)
 	}
 	store, err := cfg.named(name, path)
 	return storeSource{url: store.Broker, context: name, by: by}, err
@@ -80,9 +78,9 @@ func (c *fileConfig) named(name, path string) (storeConfig, error) {
 	store, ok := c.Contexts[name]
 	switch {
 	case !ok:
-		return store, &usageError{fmt.Sprintf("%s has no context %q; \"jobsctl context ls\" lists them", path, name)}
+		return store, misuse("%s has no context %q; \"jobsctl context ls\" lists them", path, name)
 	case store.Broker == "":
-		return store, &usageError{fmt.Sprintf("the context %q of %s has no broker", name, path)}
+		return store, misuse("the context %q of %s has no broker", name, path)
 	}
 	return store, nil
 }
@@ -94,7 +92,7 @@ func (a *app) configPath() (string, error) {
 	}
 	dir, err := a.home()
 	if err != nil {
-		return "", &usageError{"there is no directory for configuration files; give --config"}
+		return "", misuse("there is no directory for configuration files; give --config")
 	}
 	return filepath.Join(dir, "jobsctl", "config.yaml"), nil
 }
@@ -110,7 +108,7 @@ func (a *app) readConfig() (cfg fileConfig, path string, err error) {
 		return cfg, path, nil
 	}
 	if err != nil {
-		return cfg, path, &usageError{err.Error()}
+		return cfg, path, misuse("%v", err)
 	}
 	defer file.Close()
 	content, err := io.ReadAll(file)
@@ -120,7 +118,7 @@ func (a *app) readConfig() (cfg fileConfig, path string, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
 	if err := d.Decode(&cfg); err != nil && !errors.Is(err, io.EOF) {
-		return cfg, path, &usageError{path + " is not a configuration: write \"contexts\" by name, each with a \"broker\", and \"current\""}
+		return cfg, path, misuse(`%s is not a configuration: write "contexts" by name, each with a "broker", and "current"`, path)
 	}
 	return cfg, path, private(file, &cfg)
 }
@@ -133,8 +131,7 @@ func private(file *os.File, cfg *fileConfig) error {
 	}
 	for _, store := range cfg.Contexts {
 		if _, secret := redacted(store.Broker); secret {
-			const format = "%s holds a password, and other users can read it (its mode is %#o); run chmod 600 on it"
-			return &usageError{fmt.Sprintf(format, file.Name(), info.Mode().Perm())}
+			return misuse("%s holds a password, and other users can read it (its mode is %#o); run chmod 600 on it", file.Name(), info.Mode().Perm())
 		}
 	}
 	return nil

@@ -113,7 +113,7 @@ standard input, which keeps it out of the shell's history.`,
 		Args:    exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" || strings.Contains(args[0], ":") {
-				return &usageError{"the name of a context must have at least one character, and no colon"}
+				return misuse("the name of a context must have at least one character, and no colon")
 			}
 			cfg, _, err := a.readConfig()
 			if err != nil {
@@ -128,8 +128,8 @@ standard input, which keeps it out of the shell's history.`,
 				url = strings.TrimSpace(line)
 			}
 			if !strings.Contains(url, "://") && !isFile(url) {
-				return &usageError{"give the URL of a store, such as redis://localhost:6379 or file:/data/jobs.db, " +
-					"with --broker or on the standard input"}
+				return misuse("give the URL of a store, such as redis://localhost:6379 or file:/data/jobs.db, " +
+					"with --broker or on the standard input")
 			}
 			if cfg.Contexts == nil {
 				cfg.Contexts = make(map[string]storeConfig)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -98,7 +97,7 @@ func (a *app) dashboard() *cobra.Command {
 func (f *dashboardFlags) gate() (*gate, error) {
 	host, _, err := net.SplitHostPort(f.addr)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("--addr %q is not an address like 127.0.0.1:8383", f.addr)}
+		return nil, misuse("--addr %q is not an address like 127.0.0.1:8383", f.addr)
 	}
 	local := host == "localhost"
 	if ip := net.ParseIP(host); ip != nil {
@@ -107,31 +106,31 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	g := &gate{local: local, hosts: f.hosts}
 	for _, h := range f.hosts {
 		if h == "" || strings.ContainsAny(h, "/: ") {
-			return nil, &usageError{fmt.Sprintf("--host %q is not a name like ops.example; leave out scheme, port and path", h)}
+			return nil, misuse("--host %q is not a name like ops.example; leave out scheme, port and path", h)
 		}
 	}
 	switch {
 	case (f.user == "") != (f.passwordFile == ""):
-		return nil, &usageError{"give --user and --password-file together"}
+		return nil, misuse("give --user and --password-file together")
 	case f.user != "" && (f.behindProxy || f.token), f.behindProxy && f.token:
-		return nil, &usageError{"give only one of --user, --behind-proxy and --token"}
+		return nil, misuse("give only one of --user, --behind-proxy and --token")
 	case f.user != "":
 		password, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return nil, &usageError{err.Error()}
+			return nil, misuse("%v", err)
 		}
 		g.user, g.password = f.user, strings.TrimRight(string(password), "\r\n")
 		if len(g.password) < 8 {
-			return nil, &usageError{"the password in --password-file is shorter than 8 bytes"}
+			return nil, misuse("the password in --password-file is shorter than 8 bytes")
 		}
 	case f.behindProxy && f.userHeader == "":
-		return nil, &usageError{"--user-header is empty; name the header in which the proxy names the user"}
+		return nil, misuse("--user-header is empty; name the header in which the proxy names the user")
 	case f.behindProxy:
 		g.userHeader = f.userHeader
 	case f.token || f.write:
 		g.newToken()
 	case !local:
-		return nil, &usageError{fmt.Sprintf("other machines can reach %s; give --user, --token or --behind-proxy", f.addr)}
+		return nil, misuse("other machines can reach %s; give --user, --token or --behind-proxy", f.addr)
 	}
 	return g, nil
 }

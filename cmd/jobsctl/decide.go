@@ -61,10 +61,10 @@ func (a *app) reschedule() *cobra.Command {
 			return nil
 		}
 		if in != 0 {
-			return &usageError{"give --in or --at, not both"}
+			return misuse("give --in or --at, not both")
 		}
 		if due, err = time.Parse(time.RFC3339, when); err != nil {
-			return &usageError{fmt.Sprintf("--at %q is not a time like 2026-01-02T15:04:05Z", when)}
+			return misuse("--at %q is not a time like 2026-01-02T15:04:05Z", when)
 		}
 		return nil
 	}
@@ -113,15 +113,15 @@ func (a *app) decide(d *decision) *cobra.Command {
 				return a.decideNamed(cmd.Context(), i, d, n)
 			}
 			if !all && !selects(cmd.Flags()) {
-				return &usageError{fmt.Sprintf("give the IDs of the jobs to %s, select jobs by flags, or give --all", d.Name)}
+				return misuse("give the IDs of the jobs to %s, select jobs by flags, or give --all", d.Name)
 			}
 			if f.state == "" {
-				return &usageError{"give --state"}
+				return misuse("give --state")
 			}
 			if state, err := f.jobState(); err != nil {
 				return err
 			} else if !d.kind.Allowed(state) { // otherwise --dry-run would count jobs that are refused
-				return &usageError{fmt.Sprintf("jobs in state %s cannot be %s", state, d.Done)}
+				return misuse("jobs in state %s cannot be %s", state, d.Done)
 			}
 			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate, !selects(cmd.Flags()))
 		},

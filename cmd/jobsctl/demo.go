@@ -74,13 +74,13 @@ are not read.`,
 
 func (t *tour) check() error {
 	if err := t.Knobs.Check(); err != nil {
-		return &usageError{err.Error()}
+		return misuse("%v", err)
 	}
 	switch {
 	case t.CrashEvery != 0 && t.CrashEvery < time.Second:
-		return &usageError{"--crash-every must be at least 1s, or 0 for never"}
+		return misuse("--crash-every must be at least 1s, or 0 for never")
 	case t.Workers < 1 || t.Workers > 100:
-		return &usageError{"--workers must be 1 to 100"}
+		return misuse("--workers must be 1 to 100")
 	}
 	_, err := (&dashboardFlags{addr: t.addr, write: true}).gate()
 	return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ func fixState(cmd *cobra.Command, state string) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flag.Value.String() != state {
-			return &usageError{fmt.Sprintf("%s works on %s jobs only", cmd.CommandPath(), state)}
+			return misuse("%s works on %s jobs only", cmd.CommandPath(), state)
 		}
 		return run(cmd, args)
 	}

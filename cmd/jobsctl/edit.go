@@ -44,7 +44,7 @@ If the payload is the same, nothing is edited; --redrive still redrives the job.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.given = cmd.Flags().Changed("payload")
 			if c.given && c.file != "" {
-				return &usageError{"give --payload or --payload-file, not both"}
+				return misuse("give --payload or --payload-file, not both")
 			}
 			return a.runEdit(cmd.Context(), &c, args[0])
 		},
@@ -156,7 +156,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, p); err != nil {
-		return nil, &usageError{"the new payload is not JSON; nothing was changed (--raw takes any bytes)"}
+		return nil, misuse("the new payload is not JSON; nothing was changed (--raw takes any bytes)")
 	}
 	return compact.Bytes(), nil
 }
@@ -164,7 +164,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
 	editor := strings.Fields(cmp.Or(strings.TrimSpace(a.getenv("VISUAL")), a.getenv("EDITOR")))
 	if len(editor) == 0 {
-		return nil, &usageError{"give --payload or --payload-file, or set VISUAL or EDITOR"}
+		return nil, misuse("give --payload or --payload-file, or set VISUAL or EDITOR")
 	}
 	dir, err := os.MkdirTemp("", "jobsctl-edit-") // readable by this user only
 	if err != nil {

@@ -25,12 +25,12 @@ func (a *app) enqueue() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if typ == "" {
-				return &usageError{"give --type"}
+				return misuse("give --type")
 			}
 			content := []byte(payload)
 			if file != "" {
 				if payload != "" {
-					return &usageError{"give --payload or --payload-file, not both"}
+					return misuse("give --payload or --payload-file, not both")
 				}
 				var err error
 				if content, err = a.read(file); err != nil {
@@ -93,7 +93,7 @@ func (a *app) file(name string) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &usageError{err.Error()}
+		return nil, misuse("%v", err)
 	}
 	return f, nil
 }
@@ -107,7 +107,7 @@ func (a *app) read(name string) ([]byte, error) {
 	defer in.Close()
 	content, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(content) > maxInput {
-		err = &usageError{fmt.Sprintf("%s is larger than %d bytes", name, maxInput)}
+		err = misuse("%s is larger than %d bytes", name, maxInput)
 	}
 	return content, err
 }

@@ -35,6 +35,8 @@ func (e *usageError) Error() string {
 	return e.text + "; see --help"
 }
 
+func misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
 var (
 	errRefused          = errors.New("some jobs were refused, see above")
 	errUnconfirmed      = errors.New("not confirmed; nothing was changed (--yes confirms)")
@@ -94,7 +96,7 @@ func noQueue(name string) error {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Sprintf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])}
+		return misuse("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
@@ -102,7 +104,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return &usageError{fmt.Sprintf("%s takes %s, but got %s", cmd.CommandPath(), strings.Join(names, " "), plural(len(args), "argument"))}
+			return misuse("%s takes %s, but got %s", cmd.CommandPath(), strings.Join(names, " "), plural(len(args), "argument"))
 		}
 		return nil
 	}
@@ -112,7 +114,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 func atLeast(n int, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < n {
-			return &usageError{hint}
+			return misuse("%s", hint)
 		}
 		return nil
 	}
@@ -122,7 +124,7 @@ func atLeast(n int, hint string) cobra.PositionalArgs {
 func orNone(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return &usageError{fmt.Sprintf("%s takes one %s or none, but got %s", cmd.CommandPath(), name, plural(len(args), "argument"))}
+			return misuse("%s takes one %s or none, but got %s", cmd.CommandPath(), name, plural(len(args), "argument"))
 		}
 		return nil
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -48,7 +47,7 @@ func (a *app) export() *cobra.Command {
 		Args:    noArgs,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			if remove && (out == "" || out == "-") {
-				return &usageError{"--delete needs a file; give --out"}
+				return misuse("--delete needs a file; give --out")
 			}
 			return a.runExport(ctx, i, &f, out, remove, rate)
 		}),
@@ -63,7 +62,7 @@ func (a *app) export() *cobra.Command {
 
 func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool, rate int) (err error) {
 	if f.state == "" {
-		return &usageError{"give --state"}
+		return misuse("give --state")
 	}
 	queries, err := f.queries(ctx, i)
 	if err != nil {
@@ -77,7 +76,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 	if out != "" && out != "-" {
 		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return &usageError{fmt.Sprintf("the file %s exists; give another name", out)}
+			return misuse("the file %s exists; give another name", out)
 		}
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ QUEUE, the minute in which a queue is removed.`,
 		Args: orNone("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if since <= 0 || rows < 1 {
-				return &usageError{"--since and --rows must be more than zero"}
+				return misuse("--since and --rows must be more than zero")
 			}
 			return a.historyOf(cmd.Context(), strings.Join(args, ""), since, rows)
 		},

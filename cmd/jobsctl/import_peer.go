@@ -94,7 +94,7 @@ func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
 func (a *app) peerURL(p *peerImport) (string, error) {
 	url := cmp.Or(p.from, a.getenv("JOBS_FROM"))
 	if url == "" {
-		return "", &usageError{"give --from"}
+		return "", misuse("give --from")
 	}
 	return url, nil
 }

@@ -48,7 +48,7 @@ active (the limit of running jobs is reached) or rate.`,
 		Args: atLeast(1, "give the name of the QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && top > 0 {
-				return &usageError{"give a KEY or --top, not both"}
+				return misuse("give a KEY or --top, not both")
 			}
 			l := a.newList(keyColumns, sort)
 			i, err := a.inspector(cmd.Context())

@@ -23,7 +23,7 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 	case len(found) == 0:
 		return nil, fmt.Errorf("job %q: %w%s", id, broker.ErrNotFound, missing(id))
 	case len(found) > 1:
-		return nil, &usageError{several(id, found)}
+		return nil, misuse("%s", several(id, found))
 	}
 	j := &found[0]
 	if j.ID != id {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,7 @@ check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"state", "type", "key", "error", "older-than", "newer-than", "limit", "rate", "policy"} {
 				if t.undo && cmd.Flags().Changed(name) {
-					return &usageError{fmt.Sprintf("--undo puts back all jobs that the move holds: --%s cannot be given with it", name)}
+					return misuse("--undo puts back all jobs that the move holds: --%s cannot be given with it", name)
 				}
 			}
 			return a.runMove(cmd.Context(), &t)
@@ -92,7 +91,7 @@ func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []in
 			return nil, err
 		}
 		if !slices.Contains(movable, some[0].State) {
-			return nil, &usageError{fmt.Sprintf("jobs in state %s cannot be moved", name)}
+			return nil, misuse("jobs in state %s cannot be moved", name)
 		}
 		queries = append(queries, some...)
 	}
@@ -103,11 +102,11 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	t.to = cmp.Or(t.to, a.getenv("JOBS_TO"))
 	switch {
 	case t.queue == "":
-		return &usageError{"give --queue"}
+		return misuse("give --queue")
 	case t.to == "" && t.toQueue == "" && !t.undo:
-		return &usageError{"give --to or --to-queue"}
+		return misuse("give --to or --to-queue")
 	case t.undo && t.copy:
-		return &usageError{"--undo cannot be given with --copy: a copy holds no jobs"}
+		return misuse("--undo cannot be given with --copy: a copy holds no jobs")
 	}
 	i, err := a.inspector(ctx)
 	if err != nil {

@@ -28,7 +28,7 @@ func namedJobs(flags *pflag.FlagSet, f *filter, ids []string, dry bool) (n byID,
 	}
 	for _, name := range slices.Concat(narrowing, []string{"suppressed", "all", "rate"}) {
 		if name != "queue" && flags.Changed(name) {
-			return n, &usageError{fmt.Sprintf("--%s is for jobs that flags select; give IDs or filters, not both", name)}
+			return n, misuse("--%s is for jobs that flags select; give IDs or filters, not both", name)
 		}
 	}
 	n = byID{queue: f.queue, ids: ids, dry: dry}

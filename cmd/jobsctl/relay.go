@@ -62,11 +62,11 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	r.to = cmp.Or(r.to, a.getenv("JOBS_TO"))
 	switch {
 	case len(r.queues) == 0:
-		return &usageError{"give --queue"}
+		return misuse("give --queue")
 	case r.to == "" && r.toQueue == "":
-		return &usageError{"give --to or --to-queue"}
+		return misuse("give --to or --to-queue")
 	case r.toQueue != "" && len(r.queues) > 1:
-		return &usageError{"--to-queue can be given with only one --queue"}
+		return misuse("--to-queue can be given with only one --queue")
 	}
 	from, err := a.broker(ctx)
 	if err != nil {

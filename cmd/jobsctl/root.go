@@ -114,7 +114,7 @@ Exit codes:
 	a.outputFlags(root, flags)
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return meant(cmd.Flags()) }
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%v", err) })
 	root.AddCommand(a.enqueue(), a.stats(), a.history(), a.queues(), a.keys(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.copyJob(), a.dlq(), a.export(), a.imports(), a.move(), a.relay(),
 		a.schedule(), a.workflow(), a.doctor(), a.migrate(), a.contexts(), a.events(),

@@ -49,7 +49,7 @@ become jobs; "jobsctl schedule show" says why. The status is
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if status != "" && !slices.Contains(schedule.Statuses(), schedule.Status(status)) {
-				return &usageError{fmt.Sprintf("--status %q is none of %s", status, joined(schedule.Statuses()))}
+				return misuse("--status %q is none of %s", status, joined(schedule.Statuses()))
 			}
 			s, err := a.schedules(cmd.Context())
 			if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,12 +29,12 @@ empty zone. Jitter, start and end of a schedule are not applied.`,
 			if from != "" {
 				var err error
 				if after, err = time.Parse(time.RFC3339, from); err != nil {
-					return &usageError{fmt.Sprintf("--from %q is not a time like 2026-01-02T15:04:05Z", from)}
+					return misuse("--from %q is not a time like 2026-01-02T15:04:05Z", from)
 				}
 				after = after.Add(-1) // a tick at this very time counts
 			}
 			if limit < 1 || limit > maxNext {
-				return &usageError{fmt.Sprintf("--limit is %d; use 1 to %d", limit, maxNext)}
+				return misuse("--limit is %d; use 1 to %d", limit, maxNext)
 			}
 			times, err := schedule.Cron(args[0], zone).Next(after, limit)
 			if err != nil {

@@ -63,7 +63,7 @@ func (f *filter) deadReason() (broker.DeadReason, error) {
 	}
 	n := slices.Index(texts(reasons), strings.ReplaceAll(strings.ToLower(f.reason), "-", "_"))
 	if n < 0 {
-		return 0, &usageError{fmt.Sprintf("unknown reason %q; use one of %s", f.reason, joined(reasons))}
+		return 0, misuse("unknown reason %q; use one of %s", f.reason, joined(reasons))
 	}
 	return reasons[n], nil
 }
@@ -75,7 +75,7 @@ var listable = append(slices.Clone(shown), broker.StateWaiting)
 func stateNamed(name string) (broker.State, error) {
 	state, err := broker.ParseState(name)
 	if err != nil {
-		err = &usageError{fmt.Sprintf("unknown state %q; use one of %s", name, joined(listable))}
+		err = misuse("unknown state %q; use one of %s", name, joined(listable))
 	}
 	return state, err
 }
@@ -100,7 +100,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		return nil, err
 	}
 	if f.reason+f.groupID != "" && f.state != broker.StateDead.String() {
-		return nil, &usageError{"--reason and --group select dead jobs: give --state dead"}
+		return nil, misuse("--reason and --group select dead jobs: give --state dead")
 	}
 	q := inspect.Query{Type: f.typ, Reason: reason, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if q.State, err = f.jobState(); err != nil {
@@ -184,5 +184,5 @@ func (f *filter) holder(ctx context.Context, i *inspect.Inspector) (string, erro
 	case 1:
 		return like[0], nil
 	}
-	return "", &usageError{fmt.Sprintf("the IDs of several workers begin with %q: %s", f.worker, plain(strings.Join(like, ", ")))}
+	return "", misuse("the IDs of several workers begin with %q: %s", f.worker, plain(strings.Join(like, ", ")))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -51,13 +50,13 @@ func meant(flags *pflag.FlagSet) (err error) {
 		columns := f.Annotations[sortable]
 		switch number := kind == "int" || kind == "float64" || kind == "duration"; {
 		case number && !rule && strings.HasPrefix(value, "-"):
-			err = &usageError{fmt.Sprintf("--%s cannot be negative", f.Name)}
+			err = misuse("--%s cannot be negative", f.Name)
 		case (f.Name == "older-than" || f.Name == "newer-than") && value == "0":
-			err = &usageError{fmt.Sprintf("--%s must be more than zero", f.Name)}
+			err = misuse("--%s must be more than zero", f.Name)
 		case columns != nil && value != "" && !slices.Contains(columns, sortName(value)):
-			err = &usageError{fmt.Sprintf("--sort %q is not a column; use one of %s", value, strings.Join(columns, ", "))}
+			err = misuse("--sort %q is not a column; use one of %s", value, strings.Join(columns, ", "))
 		case kind == "string" && value == "" && !empty, kind == "stringSlice" && value == "[]":
-			err = &usageError{fmt.Sprintf("--%s is empty; leave it out, or give a value", f.Name)}
+			err = misuse("--%s is empty; leave it out, or give a value", f.Name)
 		}
 	})
 	return err

@@ -29,7 +29,7 @@ w shows its workers; a shows what they run; s sorts by the next column; r
 reverses the order; / filters by name; q quits.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !a.interactive() {
-				return &usageError{"top needs a terminal; without one use \"jobsctl stats --watch 2s\" or \"jobsctl ls --watch 2s\""}
+				return misuse("top needs a terminal; without one use \"jobsctl stats --watch 2s\" or \"jobsctl ls --watch 2s\"")
 			}
 			i, err := a.inspector(cmd.Context())
 			if err != nil {

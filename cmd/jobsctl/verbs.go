@@ -57,14 +57,14 @@ func needsVerb(cmd *cobra.Command) {
 		if like := suggestions(cmd, args[0]); len(like) > 0 {
 			text += "; did you mean " + strings.Join(like, " or ") + "?"
 		}
-		return &usageError{text}
+		return misuse("%s", text)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SetOut(cmd.ErrOrStderr())
 		if err := cmd.Help(); err != nil {
 			return err
 		}
-		return &usageError{"give one of these commands"}
+		return misuse("give one of these commands")
 	}
 }
 

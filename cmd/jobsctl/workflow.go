@@ -42,7 +42,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" && !slices.Contains(workflow.States(), workflow.State(state)) {
-				return &usageError{fmt.Sprintf("--state %q is none of %s", state, joined(workflow.States()))}
+				return misuse("--state %q is none of %s", state, joined(workflow.States()))
 			}
 			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
 				l := a.newList(workflowColumns, sort)

@@ -15,7 +15,7 @@ import (
 )
 
 // errNoVerb says that the form names no known decision.
-var errNoVerb = &pageError{http.StatusBadRequest, "There is no such decision."}
+var errNoVerb = badRequest("There is no such decision.")
 
 // act carries out a decision about jobs: the one in the URL, or the checked rows of a
 // list. Then it redirects to the page that shows them.
@@ -102,16 +102,16 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 		rows = []string{url.Values{"queue": one["queue"], "id": one["id"]}.Encode()}
 	}
 	if len(rows) == 0 {
-		return nil, &pageError{http.StatusBadRequest, "No job is checked. Check at least one."}
+		return nil, badRequest("No job is checked. Check at least one.")
 	}
 	if len(rows) > maxChecked {
-		return nil, &pageError{http.StatusBadRequest, fmt.Sprintf("%d jobs are checked, the limit is %d.", len(rows), maxChecked)}
+		return nil, badRequest("%d jobs are checked, the limit is %d.", len(rows), maxChecked)
 	}
 	named := make(map[string][]string)
 	for _, row := range rows {
 		q, err := url.ParseQuery(row)
 		if err != nil || q.Get("queue") == "" || q.Get("id") == "" {
-			return nil, &pageError{http.StatusBadRequest, "The form is broken: its job IDs cannot be read."}
+			return nil, badRequest("The form is broken: its job IDs cannot be read.")
 		}
 		named[q.Get("queue")] = append(named[q.Get("queue")], q.Get("id"))
 	}

@@ -175,7 +175,7 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
-	return &pageError{http.StatusNotFound, "There is no such operation here: it ended long ago, or another process runs it."}
+	return notFound("There is no such operation here: it ended long ago, or another process runs it.")
 }
 
 // queries returns the filter's query for each queue, and the number of jobs by the

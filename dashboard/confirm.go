@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -58,7 +57,7 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	}
 	b.rate, err = parseCount("Jobs per second", r.PostFormValue("rate"))
 	if err == nil && b.rate > maxRate {
-		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d; leave it empty for no limit.", maxRate)}
+		err = badRequest("Jobs per second: at most %d; leave it empty for no limit.", maxRate)
 	}
 	if err != nil {
 		return b, err

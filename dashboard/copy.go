@@ -19,7 +19,7 @@ func (h *Handler) copyJob(w http.ResponseWriter, r *http.Request) error {
 	queue, id := r.URL.Query().Get("queue"), r.URL.Query().Get("id")
 	fresh, err := ulid.ParseStrict(r.PostFormValue("as"))
 	if err != nil {
-		return &pageError{http.StatusBadRequest, "The form does not name the copy as it should."}
+		return badRequest("The form does not name the copy as it should.")
 	}
 	job, err := h.inspector.Job(r.Context(), queue, id)
 	if err == nil {

@@ -53,12 +53,11 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	queue, id := query.Get("queue"), query.Get("id")
 	epoch, err := strconv.ParseInt(query.Get("epoch"), 10, 64)
 	if err != nil || epoch < 0 {
-		return &pageError{http.StatusBadRequest, "The form is broken: it does not name the job."}
+		return badRequest("The form is broken: it does not name the job.")
 	}
 	var payload bytes.Buffer
 	if err := json.Compact(&payload, []byte(r.PostFormValue("payload"))); err != nil {
-		return &pageError{http.StatusBadRequest,
-			"The payload is not JSON, nothing was changed: " + text(err.Error()) + ". Go back to correct it."}
+		return badRequest("The payload is not JSON, nothing was changed: %s. Go back to correct it.", text(err.Error()))
 	}
 	job, err := h.inspector.Job(r.Context(), queue, id)
 	if err == nil && h.editable(job) == "" {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,6 +16,14 @@ type pageError struct {
 }
 
 func (e *pageError) Error() string { return e.text }
+
+func badRequest(format string, args ...any) error {
+	return &pageError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &pageError{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
 
 var errReadOnly = &pageError{http.StatusForbidden, "This dashboard is read-only."}
 

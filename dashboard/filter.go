@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -129,8 +128,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	switch {
 	case f.State == anyState && (f.Key != "" || f.Worker != ""):
 	case f.State == anyState:
-		return q, &pageError{http.StatusBadRequest,
-			"Jobs of any state can be listed for a partition key or a worker: give one of them, or choose a state."}
+		return q, badRequest("Jobs of any state can be listed for a partition key or a worker: give one of them, or choose a state.")
 	default:
 		if q.State, err = broker.ParseState(f.State); err != nil {
 			return q, err
@@ -139,7 +137,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	if f.Reason != "" {
 		at := slices.Index(reasons(), f.Reason)
 		if at < 0 {
-			return q, &pageError{http.StatusBadRequest, "There is no such reason for which jobs die."}
+			return q, badRequest("There is no such reason for which jobs die.")
 		}
 		q.Reason = broker.ReasonRetries + inspect.DeadReason(at)
 	}
@@ -149,7 +147,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	}
 	newer, err := parseSpan("Newer than", f.Newer)
 	if err == nil && newer == 0 && f.Newer != "" { // it would select all jobs, and means none
-		err = &pageError{http.StatusBadRequest, "Newer than: write more than 0."}
+		err = badRequest("Newer than: write more than 0.")
 	}
 	if err != nil {
 		return q, err

@@ -143,8 +143,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case !ok || !slash:
-		err = &pageError{http.StatusNotFound,
-			"There is no such page below the dashboard's path. Mount it with http.StripPrefix, or set Config.Prefix."}
+		err = notFound("There is no such page below the dashboard's path. Mount it with http.StripPrefix, or set Config.Prefix.")
 	case h.closing.Err() != nil:
 		err = errClosed
 	case r.Method == http.MethodPost:
@@ -160,7 +159,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is no such page. Pages of the dashboard are directly below its path.", http.StatusNotFound)
 		return
 	default:
-		err = &pageError{http.StatusNotFound, "There is no such page."}
+		err = notFound("There is no such page.")
 	}
 	if err != nil {
 		h.fail(w, r, err)
@@ -182,7 +181,7 @@ const maxForm = 1 << 20
 func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) error {
 	action := h.post[name]
 	if action == nil {
-		return &pageError{http.StatusNotFound, "There is no such action."}
+		return notFound("There is no such action.")
 	}
 	if err := h.crossOrigin.Check(r); err != nil {
 		h.log.Warn("jobs dashboard: a request from another site was refused", "path", name, "origin", r.Header.Get("Origin"))
@@ -193,7 +192,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) er
 	if err := r.ParseForm(); errors.As(err, &large) {
 		return &pageError{http.StatusRequestEntityTooLarge, "The form is too large. Check fewer jobs."}
 	} else if err != nil {
-		return &pageError{http.StatusBadRequest, "The form cannot be read: " + err.Error()}
+		return badRequest("The form cannot be read: %s", err.Error())
 	}
 	return action(w, r)
 }

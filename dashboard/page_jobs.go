@@ -219,7 +219,7 @@ func (h *Handler) lookup(ctx context.Context, s *snapshot, f filter) (l listing,
 	}
 	l.Jobs, err = h.inspector.Lookup(ctx, f.ID, queues...)
 	if err != nil && ctx.Err() != nil {
-		err = &pageError{http.StatusBadRequest, "Looking for this ID takes too long here: give the whole ID and a queue, or use jobsctl show."}
+		err = badRequest("Looking for this ID takes too long here: give the whole ID and a queue, or use jobsctl show.")
 	}
 	return l, err
 }

@@ -50,7 +50,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 // aboutKeys rewords the error of a store without limits for keys.
 func aboutKeys(err error) error {
 	if errors.Is(err, broker.ErrUnsupported) {
-		return &pageError{http.StatusNotFound, "This store serves all keys alike, and does not list them."}
+		return notFound("This store serves all keys alike, and does not list them.")
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (h *Handler) keyPolicy(w http.ResponseWriter, r *http.Request) error {
 	case "policy":
 		err = h.changeKey(r, queue, key)
 	default:
-		err = &pageError{http.StatusBadRequest, "There is no such verb."}
+		err = badRequest("There is no such verb.")
 	}
 	h.poller.changed()
 	h.audit(who, verb+" key", err, "queue", queue, "key", key)

@@ -35,7 +35,7 @@ func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
 	p := schedulesPage{Search: q.Get("search"), Status: schedule.Status(q.Get("status")), Statuses: schedule.Statuses(),
 		Read: len(some), Later: q.Get("at") != ""}
 	if p.Status != "" && !slices.Contains(p.Statuses, p.Status) {
-		return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no status %q.", text(string(p.Status)))}
+		return badRequest("There is no status %q.", text(string(p.Status)))
 	}
 	p.Rows = slices.DeleteFunc(some, func(i schedule.Info) bool {
 		return p.Status != "" && i.Status != p.Status || !strings.Contains(strings.ToLower(i.ID), strings.ToLower(p.Search))
@@ -73,7 +73,7 @@ func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 // aboutSchedule rewords errors that name a job, as a schedule is stored as one.
 func aboutSchedule(err error) error {
 	if errors.Is(err, broker.ErrNotFound) {
-		return &pageError{http.StatusNotFound, "There is no such schedule."}
+		return notFound("There is no such schedule.")
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	p := workflowsPage{State: workflow.State(q.Get("state")), States: workflow.States(), Later: q.Get("at") != ""}
 	if p.State != "" && !slices.Contains(p.States, p.State) {
-		return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no state %q.", text(string(p.State)))}
+		return badRequest("There is no state %q.", text(string(p.State)))
 	}
 	some, err := workflow.List(r.Context(), h.cfg.Workflows, workflow.ListOptions{Cursor: q.Get("at")})
 	if err != nil {
@@ -114,12 +114,12 @@ func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.Levels = levelsOf(&info, p.Level)
 	if p.Level != "" && len(p.Levels) == 0 {
-		return &pageError{http.StatusNotFound, "There is no such level."}
+		return notFound("There is no such level.")
 	}
 	if zoom := q.Get("zoom"); p.Level == "" && len(info.Nodes) > 0 {
 		percent, err := strconv.Atoi(cmp.Or(zoom, "0"))
 		if err != nil || zoom != "" && !slices.Contains(zooms, percent) {
-			return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no zoom %q.", text(zoom))}
+			return badRequest("There is no zoom %q.", text(zoom))
 		}
 		p.Graph = graphOf(&info, percent)
 	}
@@ -187,7 +187,7 @@ func aboutWorkflow(err error) error {
 	var e *broker.Error
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
-		return &pageError{http.StatusNotFound, "There is no such workflow."}
+		return notFound("There is no such workflow.")
 	case errors.Is(err, broker.ErrWrongState) && errors.As(err, &e) && e.Hint != "":
 		return &pageError{http.StatusConflict, "Refused: " + text(e.Hint) + "."}
 	}

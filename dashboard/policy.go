@@ -93,7 +93,7 @@ func parseCount(label, s string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is not a whole number of 0 or more.", label, text(s))}
+		return 0, badRequest("%s: %q is not a whole number of 0 or more.", label, text(s))
 	}
 	return n, nil
 }
@@ -106,7 +106,7 @@ func parseSpan(label, s string) (time.Duration, error) {
 	}
 	d, err := readable.ParseSpan(s)
 	if err != nil || d < 0 {
-		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is not a time span; write 90s, 15m, 12h or 7d.", label, text(s))}
+		return 0, badRequest("%s: %q is not a time span; write 90s, 15m, 12h or 7d.", label, text(s))
 	}
 	return d, nil
 }

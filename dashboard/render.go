@@ -254,7 +254,7 @@ func asset(name string) string { return "static/" + name + "?v=" + hashes()[name
 
 func serveStatic(w http.ResponseWriter, r *http.Request, name string) error {
 	if hashes()[name] == "" {
-		return &pageError{http.StatusNotFound, "There is no such file."}
+		return notFound("There is no such file.")
 	}
 	if r.URL.Query().Get("v") == hashes()[name] {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -72,7 +72,7 @@ func (h *Handler) stats(w http.ResponseWriter, r *http.Request, s *snapshot) err
 	if name := r.FormValue("span"); name != "" {
 		span, ok := spanNamed(name)
 		if !ok {
-			return &pageError{http.StatusBadRequest, "The span is none of 1h, 24h, 7d and 90d."}
+			return badRequest("The span is none of 1h, 24h, 7d and 90d.")
 		}
 		var err error
 		if reply.History, err = h.pasts.get(r.Context(), h.inspector, queue, span, s.survey.now()); err != nil {

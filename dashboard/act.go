@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
@@ -158,3 +161,30 @@ func why(f inspect.Refusal) string {
 
 // some returns the first 20 IDs, for the log.
 func some(ids []string) []string { return ids[:min(len(ids), 20)] }
+
+// copyJob enqueues a copy of the job in the URL. The form names the ID of the copy, so
+// that a form sent twice enqueues one job.
+func (h *Handler) copyJob(w http.ResponseWriter, r *http.Request) error {
+	queue, id := r.URL.Query().Get("queue"), r.URL.Query().Get("id")
+	fresh, broken := ulid.ParseStrict(r.PostFormValue("as"))
+	enqueue := func(ctx context.Context, _ string) (string, error) {
+		if broken != nil {
+			return "", badRequest("The form does not name the copy as it should.")
+		}
+		job, err := h.inspector.Job(ctx, queue, id)
+		if err == nil {
+			err = h.inspector.EnqueueCopy(ctx, job, fresh.String())
+		}
+		if errors.Is(err, broker.ErrDuplicate) {
+			if _, found := h.inspector.Job(ctx, queue, fresh.String()); found == nil {
+				err = nil // the form was sent before
+			}
+		}
+		return "This is a copy of the job " + text(id) + ". Its past and its deadline were left out.", err
+	}
+	return h.carryOut(w, r, decision{action: ActionEnqueue, verb: "enqueue", do: enqueue,
+		about: []any{"queue", queue, "copy of", id, "id", fresh.String()}, to: []string{"job", "queue", queue, "id", fresh.String()}})
+}
+
+// copyable reports whether a page offers to copy a job.
+func copyable(j *broker.Job) bool { return j.Copyable() == nil && !broker.Reserved(j.Queue) }

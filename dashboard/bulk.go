@@ -163,19 +163,16 @@ func (o *operation) Ended() time.Time {
 
 func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("operation")
-	for _, o := range h.bulk.list() {
-		if o.id == id {
-			who, err := h.authorize(r, o.verb.action)
-			if err != nil {
-				return err
-			}
-			o.stop(errStopped)
-			h.audit(who, "stop", nil, "operation", id)
-			redirect(w, link("work", "notice", h.notices.add("It ends after the current step. What was done stays done.")), "")
-			return nil
-		}
+	all := h.bulk.list()
+	at := slices.IndexFunc(all, func(o *operation) bool { return o.id == id })
+	if at < 0 {
+		return notFound("There is no such operation here: it ended long ago, or another process runs it.")
 	}
-	return notFound("There is no such operation here: it ended long ago, or another process runs it.")
+	stop := func(context.Context, string) (string, error) {
+		all[at].stop(errStopped)
+		return "It ends after the current step. What was done stays done.", nil
+	}
+	return h.carryOut(w, r, decision{action: all[at].verb.action, verb: "stop", about: []any{"operation", id}, do: stop, to: []string{"work"}})
 }
 
 // queries returns the filter's query for each queue, and the number of jobs by the
@@ -262,6 +259,5 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 		p.Operations = append(p.Operations, row)
 	}
 	slices.Reverse(p.Operations)
-	v.Data = p
-	return render(w, r, "work", v, http.StatusOK)
+	return v.show(w, r, "work", p)
 }

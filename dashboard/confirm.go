@@ -153,7 +153,5 @@ func (h *Handler) confirm(w http.ResponseWriter, r *http.Request) error {
 		p.Rate = strconv.FormatInt(b.rate, 10)
 		p.Seconds = n / b.rate
 	}
-	v := h.view(r, "jobs", b.verb.Label+"?")
-	v.Live, v.Data = false, p
-	return render(w, r, "confirm", v, http.StatusOK)
+	return h.view(r, "jobs", b.verb.Label+"?").still().show(w, r, "confirm", p)
 }

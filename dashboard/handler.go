@@ -20,7 +20,7 @@ type Handler struct {
 	inspector   *inspect.Inspector
 	cfg         Config
 	log         *slog.Logger
-	get, post   map[string]func(http.ResponseWriter, *http.Request) error
+	get, post   map[string]handlerFunc
 	crossOrigin *http.CrossOriginProtection
 	reports     guard.Reports
 	poller      *poller
@@ -34,6 +34,9 @@ type Handler struct {
 	close   context.CancelFunc
 	wg      sync.WaitGroup
 }
+
+// handlerFunc is an http.HandlerFunc whose error becomes an error page.
+type handlerFunc func(http.ResponseWriter, *http.Request) error
 
 var errClosed = errors.New("the dashboard was closed")
 
@@ -51,7 +54,7 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.poller = &poller{inspector: i, interval: cfg.Interval, log: h.log, closing: h.closing, running: h.bulk.running,
 		pages: make(map[chan struct{}]struct{}), wg: &h.wg}
-	h.get = map[string]func(http.ResponseWriter, *http.Request) error{
+	h.get = map[string]handlerFunc{
 		"":        h.looking(h.overview),
 		"queues":  h.looking(h.queues),
 		"queue":   h.looking(h.queue),
@@ -66,7 +69,7 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"live":    h.live,
 		"stats":   h.looking(h.stats),
 	}
-	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
+	h.post = map[string]handlerFunc{
 		"act":     h.act,
 		"edit":    h.edit,
 		"bulk":    h.startBulk,
@@ -74,11 +77,11 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"copy":    h.copyJob,
 		"undo":    h.undo,
 		"stop":    h.stopBulk,
-		"pause":   h.pause,
-		"resume":  h.resume,
+		"pause":   h.queueDecision(ActionPause, "pause", "is paused. Running jobs continue.", (*inspect.Inspector).Pause),
+		"resume":  h.queueDecision(ActionPause, "resume", "goes on.", (*inspect.Inspector).Resume),
+		"remove":  h.queueDecision(ActionRemove, "remove", "is forgotten.", (*inspect.Inspector).RemoveQueue),
 		"policy":  h.policy,
-		"key":     h.keyPolicy,
-		"remove":  h.remove,
+		"key":     h.decideKey,
 	}
 	if cfg.Schedules != nil {
 		h.get["schedules"], h.get["schedule"], h.post["schedule"] = h.schedules, h.schedule, h.decideSchedule

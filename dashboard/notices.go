@@ -3,7 +3,6 @@ package dashboard
 import (
 	"crypto/rand"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -96,15 +95,4 @@ func (n *notices) putBack(id string, u *undo) {
 		found.undo = u
 		n.forget()
 	}
-}
-
-// audit logs a decision. The line never has a payload.
-func (h *Handler) audit(who, verb string, err error, about ...any) {
-	args := append([]any{"who", who, "action", verb}, about...)
-	if err != nil {
-		_, outcome := describe(err)
-		h.log.Warn("jobs dashboard: a decision was not carried out", append(args, "outcome", strings.TrimSpace(outcome))...)
-		return
-	}
-	h.log.Info("jobs dashboard: a decision was carried out", args...)
 }

@@ -79,8 +79,7 @@ func (g group) Link(f filter) string {
 func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) error {
 	f := readFilter(r.URL.Query())
 	f.State = broker.StateDead.String()
-	v := h.view(r, "dead", "Dead letters")
-	v.Live = false
+	v := h.view(r, "dead", "Dead letters").still()
 	p := deadPage{Filter: f, Later: f.At != "", Now: s.survey.now()}
 	for _, q := range s.survey.Queues {
 		if f.Queue == "" || f.Queue == q.Name {
@@ -106,8 +105,7 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 		return err
 	}
 	p.Verbs = verbsFor(v, broker.StateDead, true, p.Suppressed > 0)
-	v.Data = &p
-	return render(w, r, "dead", v, http.StatusOK)
+	return v.show(w, r, "dead", &p)
 }
 
 // sample examines a bounded number of dead jobs and groups them: those of several queues in turn,

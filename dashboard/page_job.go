@@ -100,8 +100,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error
 	if copyable(j) && v.May(ActionEnqueue) {
 		p.CopyAs = ulid.Make().String()
 	}
-	v.Data = p
-	return render(w, r, "job", v, http.StatusOK)
+	return v.show(w, r, "job", p)
 }
 
 // life returns the known events of a job, oldest first. A retry leaves an error; a

@@ -97,8 +97,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	}
 	if status, text := describe(err); err != nil && status == http.StatusBadRequest && !refreshes(r) {
 		p.Problem = text
-		v.Data = p
-		v.Live = false
+		v.Live, v.Data = false, p
 		return render(w, r, "jobs", v, http.StatusBadRequest)
 	}
 	if err != nil {
@@ -121,8 +120,8 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	}
 	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
 	p.Sort = sortHeads(f)
-	v.Live, v.Data = v.Live && f.ID == "", p // the beginning of an ID takes many calls
-	return render(w, r, "jobs", v, http.StatusOK)
+	v.Live = f.ID == "" // the beginning of an ID takes many calls
+	return v.show(w, r, "jobs", p)
 }
 
 // choices returns at most maxChoices queues to choose from, and the chosen one: a form

@@ -1,8 +1,8 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -42,9 +42,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 		}
 		p.Rows, p.Part = rows, !all
 	}
-	v := h.view(r, "queues", "Keys of "+text(p.Queue))
-	v.Live, v.Data = false, p
-	return render(w, r, "keys", v, http.StatusOK)
+	return h.view(r, "queues", "Keys of "+text(p.Queue)).still().show(w, r, "keys", p)
 }
 
 // aboutKeys rewords the error of a store without limits for keys.
@@ -55,48 +53,31 @@ func aboutKeys(err error) error {
 	return err
 }
 
-// keyPolicy changes the rules of one key, and pauses or resumes it.
-func (h *Handler) keyPolicy(w http.ResponseWriter, r *http.Request) error {
+// decideKey changes the rules of one key, and pauses or resumes it.
+func (h *Handler) decideKey(w http.ResponseWriter, r *http.Request) error {
+	queue, key := r.URL.Query().Get("queue"), r.URL.Query().Get("key")
 	verb, action := r.PostFormValue("verb"), ActionPause
 	if verb == "" {
 		verb, action = "policy", ActionPolicy
 	}
-	who, err := h.authorize(r, action)
-	if err != nil {
-		return err
+	do := func(ctx context.Context, _ string) (string, error) {
+		if _, err := h.inspector.Queue(ctx, queue); err != nil {
+			return "", err // otherwise the form would create a queue that was removed meanwhile
+		}
+		switch verb {
+		case "pause":
+			return "is paused. Running jobs continue.", h.inspector.PauseKey(ctx, queue, key)
+		case "resume":
+			return "goes on.", h.inspector.ResumeKey(ctx, queue, key)
+		case "policy":
+			now, err := h.inspector.Key(ctx, queue, key)
+			if err == nil {
+				err = h.changeRules(r, queue, key, now.Policy)
+			}
+			return "has new rules.", err
+		}
+		return "", errNoVerb
 	}
-	queue, key := r.URL.Query().Get("queue"), r.URL.Query().Get("key")
-	if _, err := h.inspector.Queue(r.Context(), queue); err != nil {
-		return err // otherwise the form would create a queue that was removed meanwhile
-	}
-	done := "has new rules."
-	switch verb {
-	case "pause":
-		err, done = h.inspector.PauseKey(r.Context(), queue, key), "is paused. Running jobs continue."
-	case "resume":
-		err, done = h.inspector.ResumeKey(r.Context(), queue, key), "goes on."
-	case "policy":
-		err = h.changeKey(r, queue, key)
-	default:
-		err = badRequest("There is no such verb.")
-	}
-	h.poller.changed()
-	h.audit(who, verb+" key", err, "queue", queue, "key", key)
-	if err != nil {
-		return err
-	}
-	redirect(w, link("keys", "queue", queue, "key", key, "notice", h.notices.add(fmt.Sprintf("The key %s %s", text(key), done))), "")
-	return nil
-}
-
-func (h *Handler) changeKey(r *http.Request, queue, key string) error {
-	now, err := h.inspector.Key(r.Context(), queue, key)
-	if err != nil {
-		return err
-	}
-	wanted, err := inspect.Change(now.Policy, typed(r, formOf(now.Policy, true)))
-	if err == nil {
-		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(queue, key, now.Policy, wanted))
-	}
-	return err
+	return h.carryOut(w, r, decision{action: action, verb: verb + " key", about: []any{"queue", queue, "key", key},
+		subject: the("key", key), do: do, to: []string{"keys", "queue", queue, "key", key}})
 }

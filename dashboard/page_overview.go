@@ -74,12 +74,12 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request, s *snapshot) 
 	p.More = max(0, len(rows)-overviewQueues)
 	p.Queues = queueTable{queueHeads("", ""), rows[:len(rows)-p.More]}
 	v := h.view(r, "overview", "Overview")
-	v.Data, v.Charts = p, true
-	return render(w, r, "overview", v, http.StatusOK)
+	v.Charts = true
+	return v.show(w, r, "overview", p)
 }
 
 // looking returns a page of what the last look at the store found.
-func (h *Handler) looking(page func(http.ResponseWriter, *http.Request, *snapshot) error) func(http.ResponseWriter, *http.Request) error {
+func (h *Handler) looking(page func(http.ResponseWriter, *http.Request, *snapshot) error) handlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		s, err := h.poller.current(r.Context())
 		if err == nil && s.err != nil && s.survey.Queues == nil {

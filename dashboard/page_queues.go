@@ -39,9 +39,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request, s *snapshot) er
 		rows = rows[:end]
 	}
 	p.Table = queueTable{queueHeads(p.Search, p.Sort), rows[from:]}
-	v := h.view(r, "queues", "Queues")
-	v.Data = p
-	return render(w, r, "queues", v, http.StatusOK)
+	return h.view(r, "queues", "Queues").show(w, r, "queues", p)
 }
 
 type queuePage struct {
@@ -102,6 +100,6 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request, s *snapshot) err
 		}
 	}
 	v := h.view(r, "queues", "Queue "+text(name))
-	v.Data, v.Charts = p, true
-	return render(w, r, "queue", v, http.StatusOK)
+	v.Charts = true
+	return v.show(w, r, "queue", p)
 }

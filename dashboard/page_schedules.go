@@ -2,8 +2,8 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,9 +46,7 @@ func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
 	if next != "" {
 		p.Next = link("schedules", "search", p.Search, "status", string(p.Status), "at", next)
 	}
-	v := h.view(r, "schedules", "Schedules")
-	v.Live, v.Data = false, p
-	return render(w, r, "schedules", v, http.StatusOK)
+	return h.view(r, "schedules", "Schedules").still().show(w, r, "schedules", p)
 }
 
 type schedulePage struct {
@@ -65,9 +63,7 @@ func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 	if info.LastJob != "" {
 		p.LastJobTo = link("job", "queue", info.LastQueue, "id", info.LastJob)
 	}
-	v := h.view(r, "schedules", "Schedule "+text(info.ID))
-	v.Live, v.Data = false, p
-	return render(w, r, "schedule", v, http.StatusOK)
+	return h.view(r, "schedules", "Schedule "+text(info.ID)).still().show(w, r, "schedule", p)
 }
 
 // aboutSchedule rewords errors that name a job, as a schedule is stored as one.
@@ -78,42 +74,37 @@ func aboutSchedule(err error) error {
 	return err
 }
 
-// decideSchedule carries out a decision about the schedule in the URL, and redirects to
-// its page.
+// decideSchedule carries out a decision about the schedule in the URL.
 func (h *Handler) decideSchedule(w http.ResponseWriter, r *http.Request) error {
-	who, err := h.authorize(r, ActionSchedule)
-	if err != nil {
-		return err
-	}
-	id, verb, said := r.URL.Query().Get("id"), r.PostFormValue("verb"), ""
-	s, ctx := h.cfg.Schedules, r.Context()
-	switch verb {
-	case "pause":
-		said, err = "is paused. Running jobs continue.", s.Pause(ctx, id, cmp.Or(who, "dashboard"))
-	case "resume":
-		said, err = "continues with its next tick.", s.Resume(ctx, id)
-	case "run":
-		var job string
-		job, err = s.RunNow(ctx, id)
-		said = "runs as " + text(job) + "."
-	case "delete":
-		said, err = "is deleted.", s.Delete(ctx, id)
-	default:
-		return errNoVerb
-	}
-	h.audit(who, verb, err, "schedule", id)
-	if err != nil {
-		return aboutSchedule(err)
-	}
-	h.decided(w, "schedule", id, verb, said)
-	return nil
+	return h.decideOne(w, r, ActionSchedule, "schedule", func(ctx context.Context, id, verb, who string) (string, error) {
+		s := h.cfg.Schedules
+		switch verb {
+		case "pause":
+			return "is paused. Running jobs continue.", s.Pause(ctx, id, who)
+		case "resume":
+			return "continues with its next tick.", s.Resume(ctx, id)
+		case "run":
+			job, err := s.RunNow(ctx, id)
+			return "runs as " + text(job) + ".", err
+		case "delete":
+			return "is deleted.", s.Delete(ctx, id)
+		}
+		return "", errNoVerb
+	}, aboutSchedule)
 }
 
-// decided redirects to the page of a schedule or workflow after a decision, or to the list if it is deleted.
-func (h *Handler) decided(w http.ResponseWriter, page, id, verb, said string) {
-	notice := h.notices.add(fmt.Sprintf("The %s %s %s", page, text(id), said))
+// decideOne carries out a decision about the schedule or the workflow in the URL. Its page shows the result; after a
+// deletion, the list does.
+func (h *Handler) decideOne(w http.ResponseWriter, r *http.Request, action Action, kind string,
+	do func(ctx context.Context, id, verb, who string) (done string, err error), reword func(error) error) error {
+	id, verb := r.URL.Query().Get("id"), r.PostFormValue("verb")
+	d := decision{action: action, verb: verb, about: []any{kind, id}, subject: the(kind, id), to: []string{kind, "id", id}}
 	if verb == "delete" {
-		page, id = page+"s", ""
+		d.to = []string{kind + "s"}
 	}
-	redirect(w, link(page, "id", id, "notice", notice), "")
+	d.do = func(ctx context.Context, who string) (string, error) {
+		done, err := do(ctx, id, verb, cmp.Or(who, "dashboard"))
+		return done, reword(err)
+	}
+	return h.carryOut(w, r, d)
 }

@@ -106,6 +106,5 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request, s *snapshot) e
 		}
 		p.Held = heldBy(named, l.Jobs)
 	}
-	v.Data = p
-	return render(w, r, "workers", v, http.StatusOK)
+	return v.show(w, r, "workers", p)
 }

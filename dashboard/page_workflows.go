@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,9 +57,7 @@ func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 	if some.Cursor != "" {
 		p.Next = link("workflows", "state", string(p.State), "at", some.Cursor)
 	}
-	v := h.view(r, "workflows", "Workflows")
-	v.Live, v.Data = false, p
-	return render(w, r, "workflows", v, http.StatusOK)
+	return h.view(r, "workflows", "Workflows").still().show(w, r, "workflows", p)
 }
 
 // workflowPage shows one workflow: its nodes as a graph and by level.
@@ -123,9 +122,7 @@ func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
 		}
 		p.Graph = graphOf(&info, percent)
 	}
-	v := h.view(r, "workflows", "Workflow "+text(info.ID))
-	v.Data = p
-	return render(w, r, "workflow", v, http.StatusOK)
+	return h.view(r, "workflows", "Workflow "+text(info.ID)).show(w, r, "workflow", p)
 }
 
 // levelsOf groups nodes by level. Within a level, nodes that have not ended come first.
@@ -194,29 +191,18 @@ func aboutWorkflow(err error) error {
 	return err
 }
 
-// decideWorkflow carries out a decision about the workflow in the URL, and redirects to
-// its page.
+// decideWorkflow carries out a decision about the workflow in the URL.
 func (h *Handler) decideWorkflow(w http.ResponseWriter, r *http.Request) error {
-	who, err := h.authorize(r, ActionWorkflow)
-	if err != nil {
-		return err
-	}
-	id, verb, said := r.URL.Query().Get("id"), r.PostFormValue("verb"), ""
-	client, ctx := h.cfg.Workflows, r.Context()
-	switch verb {
-	case "cancel":
-		said, err = "will be cancelled.", workflow.Cancel(ctx, client, id, cmp.Or(who, "dashboard"))
-	case "retry":
-		said, err = "goes on.", workflow.Retry(ctx, client, id)
-	case "delete":
-		said, err = "is deleted.", workflow.Delete(ctx, client, id)
-	default:
-		return errNoVerb
-	}
-	h.audit(who, verb, err, "workflow", id)
-	if err != nil {
-		return aboutWorkflow(err)
-	}
-	h.decided(w, "workflow", id, verb, said)
-	return nil
+	return h.decideOne(w, r, ActionWorkflow, "workflow", func(ctx context.Context, id, verb, who string) (string, error) {
+		client := h.cfg.Workflows
+		switch verb {
+		case "cancel":
+			return "will be cancelled.", workflow.Cancel(ctx, client, id, who)
+		case "retry":
+			return "goes on.", workflow.Retry(ctx, client, id)
+		case "delete":
+			return "is deleted.", workflow.Delete(ctx, client, id)
+		}
+		return "", errNoVerb
+	}, aboutWorkflow)
 }

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -59,30 +58,46 @@ func typed(r *http.Request, fields []ruleField) map[string]string {
 	return texts
 }
 
-func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Running jobs continue.", (*inspect.Inspector).Pause)
-}
-
-func (h *Handler) resume(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "resume", "goes on.", (*inspect.Inspector).Resume)
-}
-
-func (h *Handler) remove(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionRemove, "remove", "is forgotten.", (*inspect.Inspector).RemoveQueue)
+// queueDecision returns the handler of a decision about the queue in the URL.
+func (h *Handler) queueDecision(action Action, verb, done string,
+	do func(i *inspect.Inspector, ctx context.Context, queue string) error) handlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		queue := r.URL.Query().Get("queue")
+		d := decision{action: action, verb: verb, about: []any{"queue", queue}, subject: the("queue", queue),
+			to: []string{"queue", "name", queue}}
+		if verb == "remove" {
+			d.to = []string{"queues"}
+		}
+		d.do = func(ctx context.Context, who string) (string, error) {
+			if verb != "remove" { // otherwise a mistyped name would create a queue
+				if _, err := h.inspector.Queue(ctx, queue); err != nil {
+					return "", err
+				}
+			}
+			return done, do(h.inspector.As(who), ctx, queue)
+		}
+		return h.carryOut(w, r, d)
+	}
 }
 
 func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(i *inspect.Inspector, ctx context.Context, name string) error {
-		now, err := i.Policy(ctx, name)
+	change := func(i *inspect.Inspector, ctx context.Context, queue string) error {
+		now, err := i.Policy(ctx, queue)
 		if err != nil {
 			return err
 		}
-		wanted, err := inspect.Change(now, typed(r, formOf(now, false)))
-		if err == nil {
-			_, err = i.SetPolicy(ctx, broker.PolicyFrom(name, "", now, wanted))
-		}
-		return err
-	})
+		return h.changeRules(r, queue, "", now)
+	}
+	return h.queueDecision(ActionPolicy, "policy", "has new rules.", change)(w, r)
+}
+
+// changeRules changes the rules of a queue, or of a key of it, as the form says.
+func (h *Handler) changeRules(r *http.Request, queue, key string, now inspect.Policy) error {
+	wanted, err := inspect.Change(now, typed(r, formOf(now, key != "")))
+	if err == nil {
+		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(queue, key, now, wanted))
+	}
+	return err
 }
 
 // parseCount parses a whole number; the empty text is zero.
@@ -109,33 +124,4 @@ func parseSpan(label, s string) (time.Duration, error) {
 		return 0, badRequest("%s: %q is not a time span; write 90s, 15m, 12h or 7d.", label, text(s))
 	}
 	return d, nil
-}
-
-// decideQueue carries out a decision about the queue in the URL, and redirects to its
-// page.
-func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Action, verb, done string,
-	do func(i *inspect.Inspector, ctx context.Context, name string) error) error {
-	who, err := h.authorize(r, action)
-	if err != nil {
-		return err
-	}
-	name := r.URL.Query().Get("queue")
-	if verb != "remove" { // otherwise a mistyped name would create a queue
-		_, err = h.inspector.Queue(r.Context(), name)
-	}
-	if err == nil {
-		err = do(h.inspector.As(who), r.Context(), name)
-	}
-	h.poller.changed()
-	h.audit(who, verb, err, "queue", name)
-	if err != nil {
-		return err
-	}
-	notice := h.notices.add(fmt.Sprintf("The queue %s %s", text(name), done))
-	if verb == "remove" {
-		redirect(w, link("queues", "notice", notice), "")
-	} else {
-		redirect(w, link("queue", "name", name, "notice", notice), "")
-	}
-	return nil
 }

@@ -62,6 +62,18 @@ func (h *Handler) view(r *http.Request, page, heading string) *view {
 	return v
 }
 
+// still makes the view one of a page that does not refresh itself.
+func (v *view) still() *view {
+	v.Live = false
+	return v
+}
+
+// show writes the page with its data.
+func (v *view) show(w http.ResponseWriter, r *http.Request, name string, data any) error {
+	v.Data = data
+	return render(w, r, name, v, http.StatusOK)
+}
+
 // May reports whether to show the button of an action.
 func (v *view) May(action Action) bool {
 	may, asked := v.had[action]

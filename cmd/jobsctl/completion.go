@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,14 @@ func (a *app) completeNames(cmd *cobra.Command) {
 // completeWith adds completion with fixed words to a flag.
 func completeWith[T any](cmd *cobra.Command, flag string, words []T) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+}
+
+// checkWord refuses a word for a flag that is none of those that it takes.
+func checkWord[T ~string](flag string, word T, all []T) error {
+	if word != "" && !slices.Contains(all, word) {
+		return misuse("--%s %q is none of %s", flag, word, joined(all))
+	}
+	return nil
 }
 
 // atOnce completes with names from the store, or with none if it does not answer at once:

@@ -20,14 +20,14 @@ import (
 
 // change is how to edit a job's payload, by flags.
 type change struct {
-	queue, payload, file    string
+	payload, file           string
 	given                   bool // --payload was given
 	raw, redrive, diff, dry bool
 }
 
 func (a *app) edit() *cobra.Command {
 	var c change
-	cmd := &cobra.Command{
+	cmd := a.aboutJob(&cobra.Command{
 		Use:   "edit ID",
 		Short: "Replace a job's payload, and redrive the job if it is dead",
 		Long: `Replace the payload of a pending, scheduled, retry or dead job. The new payload
@@ -40,17 +40,15 @@ If the job ran or was redriven since it was read, the edit is refused and nothin
 is changed. The old payload is not kept; --diff shows both before you confirm.
 If the payload is the same, nothing is edited; --redrive still redrives the job.`,
 		Example: "  jobsctl edit 01J… --redrive\n  jobsctl edit 01J… --payload '{\"user\":2}' --diff --redrive",
-		Args:    exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			c.given = cmd.Flags().Changed("payload")
 			if c.given && c.file != "" {
 				return misuse("give --payload or --payload-file, not both")
 			}
-			return a.runEdit(cmd.Context(), &c, args[0])
+			return nil
 		},
-	}
+	}, func(ctx context.Context, i *inspect.Inspector, j *broker.Job) error { return a.editJob(ctx, i, &c, j) })
 	flags := cmd.Flags()
-	flags.StringVarP(&c.queue, "queue", "q", "", "queue (default: look in all)")
 	flags.StringVarP(&c.payload, "payload", "p", "", "the new payload")
 	flags.StringVar(&c.file, "payload-file", "", "file with the new payload; - is the standard input")
 	flags.BoolVar(&c.raw, "raw", false, "take any bytes, unchanged")
@@ -60,16 +58,8 @@ If the payload is the same, nothing is edited; --redrive still redrives the job.
 	return cmd
 }
 
-func (a *app) runEdit(ctx context.Context, c *change, id string) error {
-	i, err := a.inspector(ctx)
-	if err != nil {
-		return err
-	}
-	j, err := a.locate(ctx, i, c.queue, id)
-	switch {
-	case err != nil:
-		return err
-	case c.redrive && j.State != broker.StateDead:
+func (a *app) editJob(ctx context.Context, i *inspect.Inspector, c *change, j *broker.Job) error {
+	if c.redrive && j.State != broker.StateDead {
 		return broker.About(broker.WrongState(broker.OpRedrive, j.State, j.Holder), broker.OpRedrive.String(), j.Queue, j.ID)
 	}
 	payload, err := a.newPayload(ctx, c, j)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -55,15 +56,15 @@ func (a *app) enqueue() *cobra.Command {
 			for name, value := range headers {
 				options = append(options, jobs.WithHeader(name, value))
 			}
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				info, err := client.Enqueue(cmd.Context(), jobs.NewTask(typ, content, options...))
+			return a.withClient(func(ctx context.Context, client *jobs.Client, _ []string) error {
+				info, err := client.Enqueue(ctx, jobs.NewTask(typ, content, options...))
 				if err != nil {
 					return err
 				}
 				line := fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))
 				return a.answer(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)},
 					"%s", strings.TrimSpace(line))
-			})
+			})(cmd, nil)
 		},
 	}
 	flags := cmd.Flags()

@@ -30,8 +30,20 @@ func (a *app) schedules(ctx context.Context) (*schedule.Schedules, error) {
 	return schedule.New(b, ""), nil
 }
 
+// scheduling returns what a command does with the schedules of the store, which is opened first.
+func (a *app) scheduling(run func(ctx context.Context, s *schedule.Schedules, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.schedules(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), s, args)
+	}
+}
+
 func (a *app) scheduleList() *cobra.Command {
-	var owner, status, sort string
+	var owner, sort string
+	var status schedule.Status
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List schedules with their next and last ticks",
@@ -47,20 +59,16 @@ become jobs; "jobsctl schedule show" says why. The status is
   stopped     the schedule's own job has ended or is held
   unreadable  this program cannot read the definition`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if status != "" && !slices.Contains(schedule.Statuses(), schedule.Status(status)) {
-				return misuse("--status %q is none of %s", status, joined(schedule.Statuses()))
-			}
-			s, err := a.schedules(cmd.Context())
-			if err != nil {
+		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, _ []string) error {
+			if err := checkWord("status", status, schedule.Statuses()); err != nil {
 				return err
 			}
-			all, err := s.List(cmd.Context())
+			all, err := s.List(ctx)
 			if err != nil {
 				return err
 			}
 			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
-				return owner != "" && i.Owner != owner || status != "" && string(i.Status) != status
+				return owner != "" && i.Owner != owner || status != "" && i.Status != status
 			})
 			l := a.newList(scheduleColumns, sort)
 			for i := range all {
@@ -71,11 +79,11 @@ become jobs; "jobsctl schedule show" says why. The status is
 				}
 			}
 			return l.end()
-		},
+		}),
 	}
 	sortFlag(cmd, &sort, scheduleColumns)
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
-	cmd.Flags().StringVar(&status, "status", "", "only those with this status")
+	cmd.Flags().StringVar((*string)(&status), "status", "", "only those with this status")
 	completeWith(cmd, "status", schedule.Statuses())
 	return cmd
 }
@@ -120,12 +128,8 @@ func (a *app) scheduleShow() *cobra.Command {
 		Long: `Show a schedule with its definition and its counts. The payload of its task may
 contain secrets; --payload shows it.`,
 		Args: exactly("SCHEDULE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.schedules(cmd.Context())
-			if err != nil {
-				return err
-			}
-			i, err := s.Get(cmd.Context(), args[0])
+		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, args []string) error {
+			i, err := s.Get(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -133,7 +137,7 @@ contain secrets; --payload shows it.`,
 				return a.object(viewSchedule(&i, payload))
 			}
 			return a.showSchedule(&i, payload)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&payload, "payload", false, "show the payload, too")
 	return cmd
@@ -235,18 +239,15 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 		Short: short,
 		Long:  long,
 		Args:  atLeast(1, "give the IDs of the schedules to "+verb),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			s, err := a.schedules(ctx)
-			for _, id := range args {
-				if err == nil && grave { // before the question is asked
-					_, err = s.Get(ctx, id)
+		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, args []string) error {
+			if grave { // before the question is asked
+				for _, id := range args {
+					if _, err := s.Get(ctx, id); err != nil {
+						return err
+					}
 				}
 			}
-			if err == nil {
-				err = a.confirm(ctx, grave, "%s %s", verb, plural(len(args), "schedule"))
-			}
-			if err != nil {
+			if err := a.confirm(ctx, grave, "%s %s", verb, plural(len(args), "schedule")); err != nil {
 				return err
 			}
 			var errs []error
@@ -254,7 +255,7 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 				errs = append(errs, do(s, ctx, id))
 			}
 			return errors.Join(errs...)
-		},
+		}),
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,20 +16,23 @@ func (a *app) workflow() *cobra.Command {
 		a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
 }
 
-// withClient calls f with a client of the store, and closes the client.
-func (a *app) withClient(ctx context.Context, f func(*jobs.Client) error) error {
-	b, err := a.broker(ctx)
-	if err != nil {
-		return err
+// withClient returns what a command does with a client of the store, which is opened first.
+func (a *app) withClient(run func(ctx context.Context, client *jobs.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		b, err := a.broker(cmd.Context())
+		if err != nil {
+			return err
+		}
+		client := jobs.NewClient(b, jobs.ClientConfig{})
+		defer client.Close()
+		return run(cmd.Context(), client, args)
 	}
-	client := jobs.NewClient(b, jobs.ClientConfig{})
-	defer client.Close()
-	return f(client)
 }
 
 func (a *app) workflowList() *cobra.Command {
 	var o workflow.ListOptions
-	var state, sort string
+	var sort string
+	var state workflow.State
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List workflows",
@@ -40,33 +42,31 @@ the workflow has seen their end.
 States: starting, running, stopping, compensating, completed, failed, cancelled.`,
 		Example: "  jobsctl workflow list --state failed",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if state != "" && !slices.Contains(workflow.States(), workflow.State(state)) {
-				return misuse("--state %q is none of %s", state, joined(workflow.States()))
+		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, _ []string) error {
+			if err := checkWord("state", state, workflow.States()); err != nil {
+				return err
 			}
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				l := a.newList(workflowColumns, sort)
-				for {
-					page, err := workflow.List(cmd.Context(), client, o)
-					if err != nil {
-						return err
-					}
-					for i := range page.Workflows {
-						if w := &page.Workflows[i]; state == "" || string(w.State) == state {
-							if err := l.addWorkflow(w); err != nil {
-								return err
-							}
+			l := a.newList(workflowColumns, sort)
+			for {
+				page, err := workflow.List(ctx, client, o)
+				if err != nil {
+					return err
+				}
+				for i := range page.Workflows {
+					if w := &page.Workflows[i]; state == "" || w.State == state {
+						if err := l.addWorkflow(w); err != nil {
+							return err
 						}
 					}
-					if o.Cursor = page.Cursor; o.Cursor == "" {
-						return l.end()
-					}
 				}
-			})
-		},
+				if o.Cursor = page.Cursor; o.Cursor == "" {
+					return l.end()
+				}
+			}
+		}),
 	}
 	sortFlag(cmd, &sort, workflowColumns)
-	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	cmd.Flags().StringVar((*string)(&state), "state", "", "only those in this state")
 	completeWith(cmd, "state", workflow.States())
 	cmd.Flags().BoolVar(&o.Nested, "nested", false, "only workflows that are nodes of another one")
 	return cmd
@@ -104,80 +104,74 @@ another is below it. Several nodes that come after one are its branches. A node 
 comes after several begins at the left again, and names them.`,
 		Example: "  jobsctl workflow show order-42",
 		Args:    exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				info, err := workflow.Get(cmd.Context(), client, args[0])
-				if err != nil {
-					return err
+		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, args []string) error {
+			info, err := workflow.Get(ctx, client, args[0])
+			if err != nil {
+				return err
+			}
+			if a.structured() {
+				return a.object(info)
+			}
+			a.say("%s is %s; created %s", plain(info.ID), info.State, clock(info.Created))
+			for _, line := range []struct{ what, text string }{
+				{"cause", info.Cause}, {"in workflow", info.Parent}, {"deadline", clock(info.Deadline)}, {"ended", clock(info.Ended)},
+			} {
+				if line.text != "" {
+					a.say("%s: %s", line.what, plain(line.text))
 				}
-				if a.structured() {
-					return a.object(info)
-				}
-				a.say("%s is %s; created %s", plain(info.ID), info.State, clock(info.Created))
-				for _, line := range []struct{ what, text string }{
-					{"cause", info.Cause}, {"in workflow", info.Parent}, {"deadline", clock(info.Deadline)}, {"ended", clock(info.Ended)},
-				} {
-					if line.text != "" {
-						a.say("%s: %s", line.what, plain(line.text))
-					}
-				}
-				a.say("")
-				d := drawing{app: a, all: all}
-				d.draw(info.Nodes)
-				return nil
-			})
-		},
+			}
+			a.say("")
+			d := drawing{app: a, all: all}
+			d.draw(info.Nodes)
+			return nil
+		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "draw all nodes, also of large groups")
 	return cmd
 }
 
-// workflowVerb completes a command that changes the workflow of its first argument.
-func (a *app) workflowVerb(cmd *cobra.Command, done string,
+// workflowVerb completes a command that changes the workflow of its first argument, and says what was done. If it is grave,
+// it asks first.
+func (a *app) workflowVerb(grave bool, cmd *cobra.Command, done string,
 	do func(ctx context.Context, client *jobs.Client, args []string) error) *cobra.Command {
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-			if err := do(cmd.Context(), client, args); err != nil {
-				return err
-			}
-			a.say("%s %s.", plain(args[0]), done)
-			return nil
-		})
-	}
+	cmd.RunE = a.withClient(func(ctx context.Context, client *jobs.Client, args []string) error {
+		if err := a.confirm(ctx, grave, "%s %s", cmd.Name(), plain(args[0])); err != nil {
+			return err
+		}
+		if err := do(ctx, client, args); err != nil {
+			return err
+		}
+		a.say("%s %s.", plain(args[0]), done)
+		return nil
+	})
 	return cmd
 }
 
 func (a *app) workflowCancel() *cobra.Command {
-	return a.workflowVerb(&cobra.Command{
+	return a.workflowVerb(true, &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Cancel a workflow",
 		Long: `Cancel a workflow: running jobs are cancelled, no more nodes start, and
 compensations run.`,
 		Args: exactly("ID"),
 	}, "will be cancelled", func(ctx context.Context, client *jobs.Client, args []string) error {
-		if err := a.confirm(ctx, true, "cancel %s", plain(args[0])); err != nil {
-			return err
-		}
 		return workflow.Cancel(ctx, client, args[0], a.operator())
 	})
 }
 
 func (a *app) workflowDelete() *cobra.Command {
-	return a.workflowVerb(&cobra.Command{
+	return a.workflowVerb(true, &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a workflow that has ended",
 		Long:  "Delete a workflow that has ended, with its nodes and their results.",
 		Args:  exactly("ID"),
 	}, "was deleted", func(ctx context.Context, client *jobs.Client, args []string) error {
-		if err := a.confirm(ctx, true, "delete %s", plain(args[0])); err != nil {
-			return err
-		}
 		return workflow.Delete(ctx, client, args[0])
 	})
 }
 
 func (a *app) workflowRetry() *cobra.Command {
-	return a.workflowVerb(&cobra.Command{
+	return a.workflowVerb(false, &cobra.Command{
 		Use:   "retry ID [NODE…]",
 		Short: "Resume a workflow that failed",
 		Long: `Resume a workflow that failed: the nodes that made it fail run again, and
@@ -198,15 +192,13 @@ func (a *app) workflowSignal() *cobra.Command {
 once: a second one of the same name is refused.`,
 		Example: `  jobsctl workflow signal invoice-7 approve --payload '"Ada"'`,
 		Args:    exactly("ID", "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				if err := workflow.Signal(cmd.Context(), client, args[0], args[1], []byte(payload)); err != nil {
-					return err
-				}
-				a.say("%s has the signal %s.", plain(args[0]), plain(args[1]))
-				return nil
-			})
-		},
+		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, args []string) error {
+			if err := workflow.Signal(ctx, client, args[0], args[1], []byte(payload)); err != nil {
+				return err
+			}
+			a.say("%s has the signal %s.", plain(args[0]), plain(args[1]))
+			return nil
+		}),
 	}
 	cmd.Flags().StringVar(&payload, "payload", "", "what the signal carries, usually JSON")
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -19,15 +20,19 @@ type alert struct {
 	Label string
 }
 
-// trouble is one kind of problem, in some queues.
+// trouble is one kind of problem, in some queues. For the words in braces see fill.
 type trouble struct {
 	grave bool
-	one   func(q *inspect.QueueInfo, jobs int64) string
-	many  func(queues int, jobs int64) string // the text for several queues, before their names
-	dead  bool                                // the page of dead jobs shows more
+	one   string // about one queue
+	many  string // about several, before their names
+	dead  bool   // the page of dead jobs shows more
+	in    []troubled
+}
 
-	queues []*inspect.QueueInfo
-	jobs   []int64 // affected jobs, by queue
+// troubled is a queue that has a trouble, with the number of affected jobs.
+type troubled struct {
+	*inspect.QueueInfo
+	jobs int64
 }
 
 // alertQueues is how many queues with the same trouble get a line each. If more queues have it, one line
@@ -37,64 +42,16 @@ const alertQueues = 3
 // alerts returns the problems that keep jobs from running or need a decision, the grave
 // ones first.
 func alerts(s *snapshot) (all []alert) {
-	waiting := func(n int64) string {
-		switch n {
-		case 0:
-			return "jobs are due"
-		case 1:
-			return "1 job is waiting"
-		}
-		return num(n) + " jobs are waiting"
-	}
-	name := func(q *inspect.QueueInfo) string { return text(q.Name) }
-	paused := &trouble{grave: true,
-		one: func(q *inspect.QueueInfo, n int64) string {
-			return fmt.Sprintf("The queue %s is paused, and %s.", name(q), waiting(n))
-		},
-		many: func(queues int, n int64) string {
-			return fmt.Sprintf("%d queues are paused, and %s", queues, waiting(n))
-		}}
-	unserved := &trouble{grave: true,
-		one: func(q *inspect.QueueInfo, n int64) string {
-			return fmt.Sprintf("No live worker serves the queue %s, and %s.", name(q), waiting(n))
-		},
-		many: func(queues int, n int64) string {
-			return fmt.Sprintf("No live worker serves %d queues, and %s", queues, waiting(n))
-		}}
-	full := &trouble{grave: true,
-		one: func(q *inspect.QueueInfo, n int64) string {
-			return fmt.Sprintf("The queue %s has %s jobs, and its limit is %s: at the limit, enqueues are refused.", name(q), num(n),
-				num(q.Policy.MaxDepth))
-		},
-		many: func(queues int, _ int64) string {
-			return fmt.Sprintf("%d queues have nine tenths of the jobs that their limits allow; at the limit, enqueues are refused", queues)
-		}}
-	resting := &trouble{
-		one: func(q *inspect.QueueInfo, _ int64) string { return fmt.Sprintf("The queue %s is paused.", name(q)) },
-		many: func(queues int, _ int64) string {
-			return fmt.Sprintf("%d queues are paused and have nothing to run", queues)
-		}}
-	slow := &trouble{
-		one: func(q *inspect.QueueInfo, _ int64) string {
-			why := "its workers do not keep up"
-			if _, slots, taken := alive(*q); slots > 0 && taken >= slots {
-				why = fmt.Sprintf("all %d slots of its workers are taken", slots)
-			}
-			return fmt.Sprintf("The next job of the queue %s has waited %s: %s.", name(q), span(q.Age(broker.StatePending)), why)
-		},
-		many: func(queues int, _ int64) string {
-			return fmt.Sprintf("In %d queues the next job has waited longer than %s", queues, span(longWait))
-		}}
-	dead := &trouble{dead: true,
-		one: func(q *inspect.QueueInfo, n int64) string {
-			if n == 1 {
-				return fmt.Sprintf("1 dead job in the queue %s waits for a decision.", name(q))
-			}
-			return fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(n), name(q))
-		},
-		many: func(queues int, n int64) string {
-			return fmt.Sprintf("%s dead jobs in %d queues wait for a decision", num(n), queues)
-		}}
+	paused := trouble{grave: true, one: "The queue {queue} is paused, and {waiting}.", many: "{queues} queues are paused, and {waiting}"}
+	unserved := trouble{grave: true, one: "No live worker serves the queue {queue}, and {waiting}.",
+		many: "No live worker serves {queues} queues, and {waiting}"}
+	full := trouble{grave: true, one: "The queue {queue} has {jobs} jobs, and its limit is {limit}: at the limit, enqueues are refused.",
+		many: "{queues} queues have nine tenths of the jobs that their limits allow; at the limit, enqueues are refused"}
+	resting := trouble{one: "The queue {queue} is paused.", many: "{queues} queues are paused and have nothing to run"}
+	slow := trouble{one: "The next job of the queue {queue} has waited {waited}: {why}.",
+		many: "In {queues} queues the next job has waited longer than " + span(longWait)}
+	dead := trouble{dead: true, one: "{dead} in the queue {queue} {wait} for a decision.",
+		many: "{dead} in {queues} queues {wait} for a decision"}
 	for n := range s.survey.Queues {
 		q := &s.survey.Queues[n]
 		pending := q.Counts[broker.StatePending]
@@ -117,44 +74,58 @@ func alerts(s *snapshot) (all []alert) {
 			dead.add(q, n)
 		}
 	}
-	for _, t := range []*trouble{paused, unserved, full, resting, slow, dead} {
+	for _, t := range []trouble{paused, unserved, full, resting, slow, dead} {
 		all = append(all, t.alerts()...)
 	}
 	return all
 }
 
-func (t *trouble) add(q *inspect.QueueInfo, jobs int64) {
-	t.queues, t.jobs = append(t.queues, q), append(t.jobs, jobs)
-}
+func (t *trouble) add(q *inspect.QueueInfo, jobs int64) { t.in = append(t.in, troubled{q, jobs}) }
 
 // alerts returns an alert for each queue, or one for many, which names the queues with the most affected
 // jobs.
 func (t *trouble) alerts() (all []alert) {
-	if len(t.queues) <= alertQueues {
-		for n, q := range t.queues {
+	if len(t.in) <= alertQueues {
+		for _, q := range t.in {
 			to, label := link("queue", "name", q.Name), "Look at the queue"
 			if t.dead {
 				to, label = link("dead", "queue", q.Name), "Sort them out"
 			}
-			all = append(all, alert{t.grave, t.one(q, t.jobs[n]), to, label})
+			all = append(all, alert{t.grave, fill(t.one, q, 1), to, label})
 		}
 		return all
 	}
-	order := make([]int, len(t.queues))
 	var jobs int64
-	for n := range order {
-		order[n] = n
-		jobs += t.jobs[n]
+	for _, q := range t.in {
+		jobs += q.jobs
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.jobs[b], t.jobs[a]) })
+	slices.SortStableFunc(t.in, func(a, b troubled) int { return cmp.Compare(b.jobs, a.jobs) })
 	var names []string
-	for _, n := range order[:alertQueues] {
-		names = append(names, readable.Cut(text(t.queues[n].Name), 60))
+	for _, q := range t.in[:alertQueues] {
+		names = append(names, readable.Cut(text(q.Name), 60))
 	}
-	said := fmt.Sprintf("%s: %s and %d more.", t.many(len(t.queues), jobs), strings.Join(names, ", "), len(order)-alertQueues)
+	said := fill(t.many, troubled{t.in[0].QueueInfo, jobs}, len(t.in))
 	to, label := "queues", "Look at all queues"
 	if t.dead {
 		to, label = "dead", "Sort them out"
 	}
-	return []alert{{t.grave, said, to, label}}
+	return []alert{{t.grave, fmt.Sprintf("%s: %s and %d more.", said, strings.Join(names, ", "), len(t.in)-alertQueues), to, label}}
+}
+
+// fill replaces the words in braces of a text about queues, the first of which is q.
+func fill(said string, q troubled, queues int) string {
+	waiting, wait := num(q.jobs)+" jobs are waiting", "wait"
+	switch q.jobs {
+	case 0:
+		waiting = "jobs are due"
+	case 1:
+		waiting, wait = "1 job is waiting", "waits"
+	}
+	why := "its workers do not keep up"
+	if _, slots, taken := alive(*q.QueueInfo); slots > 0 && taken >= slots {
+		why = fmt.Sprintf("all %d slots of its workers are taken", slots)
+	}
+	return strings.NewReplacer("{queue}", text(q.Name), "{queues}", strconv.Itoa(queues), "{jobs}", num(q.jobs), "{waiting}", waiting,
+		"{dead}", readable.Count(q.jobs, "dead job"), "{wait}", wait, "{limit}", num(q.Policy.MaxDepth),
+		"{waited}", span(q.Age(broker.StatePending)), "{why}", why).Replace(said)
 }

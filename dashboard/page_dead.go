@@ -95,102 +95,45 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	if err != nil {
 		return err
 	}
-	if p.Whole = r.FormValue("all") != ""; p.Whole {
-		err = h.sampleAll(r.Context(), s, query, &p)
-	} else {
+	if p.Whole = r.FormValue("all") != ""; !p.Whole {
 		p.All = f.First().link("dead") + "&all=1"
-		err = h.sample(r.Context(), s, query, &p)
 	}
-	if err != nil {
+	if err := h.sample(r.Context(), s, query, &p); err != nil {
 		return err
 	}
 	p.Verbs = verbsFor(v, broker.StateDead, true, p.Suppressed > 0)
 	return v.show(w, r, "dead", &p)
 }
 
-// sample examines a bounded number of dead jobs and groups them: those of several queues in turn,
-// or those of one queue from the start of the page.
+// sample examines dead jobs and groups them: those of one queue from the start of the page, or the newest of each
+// queue in turn, so that a queue with many does not hide the others. It examines a bounded number or, for the whole
+// page, all, for at most allTime. If there are too many queues, it takes those with the most dead jobs.
 func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
-	queues := p.dying(s)
-	if len(queues) > 1 && p.Filter.At == "" {
-		return h.sampleInTurn(ctx, queues, q, p)
-	}
-	var groups inspect.Groups
+	queues, pages := p.dying(s), sampleFinds
 	q.Limit, q.Newest = sampleRecords, true
-	for _, info := range queues {
-		if p.Filter.At != "" && p.Filter.At != info.Name {
-			continue // it has dead jobs only since the first page
-		}
-		q.Queue, q.Cursor = info.Name, p.Filter.Cursor
-		for n := 0; n == 0 || n < sampleFinds && q.Cursor != ""; n++ {
-			page, err := h.inspector.List(ctx, q)
-			if err != nil {
-				return err
-			}
-			for i := range page.Jobs {
-				groups.Add(&page.Jobs[i])
-			}
-			q.Cursor = page.Cursor
-		}
-	}
-	if q.Cursor != "" {
-		next := p.Filter
-		next.At, next.Cursor = q.Queue, q.Cursor
-		p.Next = next.link("dead")
-	}
-	p.finish(&groups)
-	return nil
-}
-
-// dying returns the queues that have dead jobs for the page.
-func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
-	for _, info := range s.survey.Queues {
-		if info.Listed(broker.StateDead) > 0 && (p.Filter.Queue == "" || p.Filter.Queue == info.Name) {
-			queues = append(queues, info)
-		}
-	}
-	return queues
-}
-
-// sampleInTurn examines as many records as sample. It takes the newest of each queue in turn, so that a
-// queue with many dead jobs does not hide the others. If there are too many queues, it takes those with
-// the most dead jobs.
-func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, q inspect.Query, p *deadPage) error {
-	slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int {
-		return cmp.Compare(b.Listed(broker.StateDead), a.Listed(broker.StateDead))
-	})
-	var left []inspect.Query
-	for n, info := range queues {
-		if n >= sampleQueues {
+	limited := ctx
+	switch {
+	case p.Whole:
+		q.Limit, pages = allRecords, math.MaxInt
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, h.allTime)
+		defer cancel()
+	case len(queues) > 1:
+		slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int {
+			return cmp.Compare(b.Listed(broker.StateDead), a.Listed(broker.StateDead))
+		})
+		for _, info := range queues[min(len(queues), sampleQueues):] {
 			p.Rest = append(p.Rest, info.Name)
-			continue
 		}
-		q.Queue, q.Newest, q.Cursor = info.Name, true, ""
-		left = append(left, q)
+		queues = queues[:len(queues)-len(p.Rest)]
+		q.Limit = min(sampleRecords, max(leastRecords, sampleFinds*sampleRecords/len(queues)))
+		pages = (sampleFinds*sampleRecords + q.Limit - 1) / q.Limit
 	}
-	size := min(sampleRecords, max(leastRecords, sampleFinds*sampleRecords/len(left)))
-	for n := range left {
-		left[n].Limit = size
-	}
-	return h.inTurn(ctx, ctx, left, (sampleFinds*sampleRecords+size-1)/size, p)
-}
-
-// sampleAll examines all dead jobs, the newest of each queue in turn, for at most
-// allTime.
-func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
-	limited, cancel := context.WithTimeout(ctx, h.allTime)
-	defer cancel()
 	var left []inspect.Query
-	for _, info := range p.dying(s) {
-		q.Queue, q.Newest, q.Cursor, q.Limit = info.Name, true, "", allRecords
+	for _, info := range queues {
+		q.Queue, q.Cursor = info.Name, p.Filter.Cursor // several queues have no cursor
 		left = append(left, q)
 	}
-	return h.inTurn(ctx, limited, left, math.MaxInt, p)
-}
-
-// inTurn examines a page of each query in turn, until there is none left, it has examined so many
-// pages, or limited ends.
-func (h *Handler) inTurn(ctx, limited context.Context, left []inspect.Query, pages int, p *deadPage) error {
 	var groups inspect.Groups
 	for ; len(left) > 0 && pages > 0; pages-- {
 		next := left[0]
@@ -209,12 +152,29 @@ func (h *Handler) inTurn(ctx, limited context.Context, left []inspect.Query, pag
 			left = append(left, next)
 		}
 	}
-	for _, one := range left {
-		p.Rest = append(p.Rest, one.Queue)
+	if len(queues) == 1 && len(left) == 1 && !p.Whole {
+		next := p.Filter
+		next.At, next.Cursor = left[0].Queue, left[0].Cursor
+		p.Next = next.link("dead")
+	} else {
+		for _, one := range left {
+			p.Rest = append(p.Rest, one.Queue)
+		}
+		p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the queue filter above the list offers all of them
 	}
-	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the queue filter above the list offers all of them
 	p.finish(&groups)
 	return nil
+}
+
+// dying returns the queues that have dead jobs for the page: from the second page on, only the one that it continues.
+func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
+	f := p.Filter
+	for _, info := range s.survey.Queues {
+		if info.Listed(broker.StateDead) > 0 && (f.Queue == "" || f.Queue == info.Name) && (f.At == "" || f.At == info.Name) {
+			queues = append(queues, info)
+		}
+	}
+	return queues
 }
 
 // finish adds the groups to the page, the largest first.

@@ -118,8 +118,13 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	if p.Most = -1; !f.Narrow() {
 		p.Most = counts(query.State)
 	}
-	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
-	p.Sort = sortHeads(f)
+	columns := p.jobColumns()
+	p.Jobs = sorted(p.Jobs, columns, f.Sort)
+	p.Sort = headsOf(columns, f.Sort, func(by string) string {
+		to := f
+		to.Sort = by
+		return to.link("jobs")
+	})
 	v.Live = f.ID == "" // the beginning of an ID takes many calls
 	return v.show(w, r, "jobs", p)
 }
@@ -204,6 +209,59 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 		}
 	}
 	return l, nil
+}
+
+// maxMerged bounds the queues whose newest jobs a list merges: each queue takes a call.
+const maxMerged = pageFinds
+
+// holding returns the queues that have jobs in a state, including suppressed ones.
+func holding(s *snapshot, state broker.State) (names []string) {
+	for _, q := range s.survey.Queues {
+		if q.Counts[state] > 0 {
+			names = append(names, q.Name)
+		}
+	}
+	return names
+}
+
+// newestOf returns the newest jobs of several queues as one list. It has no next page:
+// a store's cursor is for one queue.
+func (h *Handler) newestOf(ctx context.Context, s *snapshot, f filter, q inspect.Query, queues []string) (l listing, err error) {
+	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, ""
+	more := make(map[string]bool)
+	for _, queue := range queues {
+		q.Queue = queue
+		page, err := h.inspector.List(ctx, q)
+		if err != nil {
+			return l, err
+		}
+		l.Now = page.Now
+		l.Looked++
+		more[queue] = page.Cursor != ""
+		l.Examined += len(page.Jobs)
+		if more[queue] {
+			l.Examined += pageRecords - len(page.Jobs)
+		}
+		l.Jobs = append(l.Jobs, kept(page.Jobs, f)...)
+	}
+	slices.SortStableFunc(l.Jobs, func(a, b broker.Job) int { return b.FinishedAt.Compare(a.FinishedAt) })
+	if len(l.Jobs) > pageRows {
+		for _, j := range l.Jobs[pageRows:] {
+			more[j.Queue] = true
+		}
+		l.Jobs = l.Jobs[:pageRows]
+	}
+	for _, queue := range queues {
+		if more[queue] {
+			l.Others = append(l.Others, queue)
+		}
+	}
+	return l, nil
+}
+
+// kept returns the jobs that pass the filters that stores do not have.
+func kept(found []broker.Job, f filter) []broker.Job {
+	return slices.DeleteFunc(found, func(j broker.Job) bool { return !f.keeps(&j) })
 }
 
 // lookup finds a job by its ID, in each queue, or by the beginning of its ID, which means

@@ -28,7 +28,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request, s *snapshot) er
 		return !strings.Contains(strings.ToLower(row.Name), strings.ToLower(p.Search))
 	})
 	p.Shown = len(rows)
-	sortQueues(rows, p.Sort)
+	rows = sorted(rows, queueColumns, p.Sort)
 	from, _ := strconv.Atoi(r.FormValue("from")) // anything invalid means the first page
 	from = min(max(from, 0), len(rows))
 	if from > 0 {

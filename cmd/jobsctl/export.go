@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -165,14 +167,19 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	if r.Gone > 0 {
 		a.say("%s not imported: ran or deleted since, and the queue remembers the ID (DUPLICATE SPAN).", plural(r.Gone, "job"))
 	}
+	return cmp.Or(err, a.sayRefused(r, func(f inspect.LineRefusal) string { return fmt.Sprintf("line %d", f.Line) }))
+}
+
+// sayRefused says which lines were refused, and why. It returns an error if any were.
+func (a *app) sayRefused(r inspect.ImportReport, name func(inspect.LineRefusal) string) error {
 	for _, f := range r.Refusals {
-		a.say("  line %d: %s", f.Line, plain(text(f.Err)))
+		a.say("  %s: %s", name(f), plain(text(f.Err)))
 	}
 	if more := r.Refused - len(r.Refusals); more > 0 {
-		a.say("  and %d more", more)
+		a.say("  and %s more", number(more))
 	}
-	if err == nil && r.Refused > 0 {
+	if r.Refused > 0 {
 		return errRefused
 	}
-	return err
+	return nil
 }

@@ -13,9 +13,8 @@ import (
 )
 
 func (a *app) importAsynq() *cobra.Command {
-	var p peerImport
 	var zone string
-	cmd := &cobra.Command{
+	cmd := a.importFrom("asynq's Redis, such as redis://host:6379/0", &cobra.Command{
 		Use:   "asynq --from URL",
 		Short: "Import the tasks of asynq",
 		Long: `Import the tasks that asynq keeps in Redis: pending, scheduled and retried ones as
@@ -36,54 +35,34 @@ owner asynq: resume them when the scheduler has stopped. Asynq stores neither th
 scheduler's zone nor the options of NewTask: give --zone, and check the options.`,
 		Example: "  jobsctl import asynq --from redis://old:6379/0 --dry-run\n" +
 			"  jobsctl import asynq --from redis://old:6379/0 --queue critical,default",
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runImportAsynq(cmd.Context(), &p, zone) },
-	}
-	p.flags(cmd.Flags(), "asynq's Redis, such as redis://host:6379/0")
+	}, func(_ context.Context, url string) (*peer, error) {
+		client, err := backends.RedisClient(url)
+		if err != nil {
+			return nil, err
+		}
+		store := asynqdata.NewStore(client)
+		return &peer{name: "asynq", read: store.Tasks, close: func() { _ = client.Close() }, // it was only read
+			look: func(ctx context.Context, names []string) ([]peerQueue, bool, error) {
+				return lookAtAsynq(ctx, store, names)
+			},
+			rest: func(ctx context.Context, dry bool) error { return a.importPeriodic(ctx, store, dry, zone) }}, nil
+	})
 	cmd.Flags().StringVar(&zone, "zone", "", "zone of asynq's scheduler, such as Europe/Berlin (default: UTC)")
 	return cmd
 }
 
-func (a *app) runImportAsynq(ctx context.Context, p *peerImport, zone string) error {
-	url, err := a.peerURL(p)
-	if err != nil {
-		return err
-	}
-	client, err := backends.RedisClient(url)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	i, err := a.inspector(ctx)
-	if err != nil {
-		return err
-	}
-	store := asynqdata.NewStore(client)
-	from, err := asynqPeer(ctx, store, p.queues)
-	if err != nil {
-		return unread(err)
-	}
-	err = a.runPeer(ctx, i, p, from)
-	if len(p.queues) > 0 || err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errUnsettled) {
-		return err
-	}
-	return errors.Join(err, a.importPeriodic(ctx, store, p.dry, zone))
-}
-
-func asynqPeer(ctx context.Context, store *asynqdata.Store, names []string) (*peer, error) {
-	from := &peer{name: "asynq", read: store.Tasks}
+func lookAtAsynq(ctx context.Context, store *asynqdata.Store, names []string) (all []peerQueue, works bool, err error) {
 	queues, err := store.Queues(ctx, names...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, q := range queues {
-		from.queues = append(from.queues, peerQueue{name: q.Name, paused: q.Paused,
+		all = append(all, peerQueue{name: q.Name, paused: q.Paused,
 			found: []stateCount{{"pending", q.Pending}, {"scheduled", q.Scheduled}, {"retry", q.Retry}, {"archived", q.Archived}},
 			left:  []stateCount{{"active", q.Active}, {"aggregating", q.Aggregating}, {"completed", q.Completed}}})
 	}
 	servers, err := store.Servers(ctx)
-	from.works = servers > 0
-	return from, err
+	return all, servers > 0, err
 }
 
 // importPeriodic stores the tasks of asynq's schedulers as schedules. New schedules

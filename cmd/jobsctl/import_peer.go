@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
@@ -27,10 +26,14 @@ func (a *app) imports() *cobra.Command {
 
 // peer is the store of another framework, from which jobs are imported.
 type peer struct {
-	name   string // the framework's name
+	name  string // the framework's name
+	look  func(ctx context.Context, names []string) (queues []peerQueue, works bool, err error)
+	read  func(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error]
+	rest  func(ctx context.Context, dry bool) error // imports what is not in queues; nil if there is nothing
+	close func()
+
 	queues []peerQueue
 	works  bool // programs of the framework are running and may take jobs
-	read   func(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error]
 }
 
 type peerQueue struct {
@@ -84,19 +87,39 @@ type peerImport struct {
 // more time than a cut-over takes.
 const defaultRemember = 7 * 24 * time.Hour
 
-func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
-	flags.StringVar(&p.from, "from", "", "URL of "+of+" (default $JOBS_FROM)")
+// importFrom completes a command that imports the jobs of a peer, which is at a URL such as the text says.
+func (a *app) importFrom(url string, cmd *cobra.Command, open func(ctx context.Context, url string) (*peer, error)) *cobra.Command {
+	var p peerImport
+	flags := cmd.Flags()
+	flags.StringVar(&p.from, "from", "", "URL of "+url+" (default $JOBS_FROM)")
 	flags.StringSliceVarP(&p.queues, "queue", "q", nil, "queues to import (default: all)")
 	spanFlag(flags, &p.remember, "remember", defaultRemember, "how long the command can be run again without adding a job twice")
 	flags.BoolVar(&p.dry, "dry-run", false, "only read and check")
-}
-
-func (a *app) peerURL(p *peerImport) (string, error) {
-	url := cmp.Or(p.from, a.getenv("JOBS_FROM"))
-	if url == "" {
-		return "", misuse("give --from")
+	cmd.Args = noArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, url := cmd.Context(), cmp.Or(p.from, a.getenv("JOBS_FROM"))
+		if url == "" {
+			return misuse("give --from")
+		}
+		from, err := open(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer from.close()
+		i, err := a.inspector(ctx)
+		if err != nil {
+			return err
+		}
+		if from.queues, from.works, err = from.look(ctx, p.queues); err != nil {
+			return unread(err)
+		}
+		err = a.runPeer(ctx, i, &p, from)
+		if from.rest == nil || len(p.queues) > 0 || err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errUnsettled) {
+			return err
+		}
+		return errors.Join(err, from.rest(ctx, p.dry))
 	}
-	return url, nil
+	return cmd
 }
 
 // unread wraps an error of the first read of a peer, before anything was changed.
@@ -216,14 +239,9 @@ func (a *app) sayPeer(p *peerImport, from *peer, r *peerResult, failed error) er
 	if left := listed(r.left); left != "" {
 		a.say("  Not imported: %s.", left)
 	}
-	for _, f := range r.last.Refusals {
-		a.say("  %s: %s", plain(f.ID), plain(text(f.Err)))
+	err := a.sayRefused(r.last, func(f inspect.LineRefusal) string { return plain(f.ID) })
+	if failed != nil {
+		return nil
 	}
-	if more := r.last.Refused - len(r.last.Refusals); more > 0 {
-		a.say("  and %d more", more)
-	}
-	if failed == nil && r.last.Refused > 0 {
-		return errRefused
-	}
-	return nil
+	return err
 }

@@ -10,8 +10,7 @@ import (
 )
 
 func (a *app) importRiver() *cobra.Command {
-	var p peerImport
-	cmd := &cobra.Command{
+	return a.importFrom("River's database, such as postgres://host/database?schema=public", &cobra.Command{
 		Use:   "river --from URL",
 		Short: "Import the jobs of River",
 		Long: `Import the jobs that River keeps in Postgres: available, scheduled and retryable
@@ -32,46 +31,30 @@ only counts jobs that are here already, or ran here. For that, the queues rememb
 for --remember (DUPLICATE SPAN of "jobsctl queues policy").`,
 		Example: "  jobsctl import river --from postgres://old/app --dry-run\n" +
 			"  jobsctl import river --from 'postgres://old/app?schema=river' --queue default",
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runImportRiver(cmd.Context(), &p) },
-	}
-	p.flags(cmd.Flags(), "River's database, such as postgres://host/database?schema=public")
-	return cmd
+	}, func(ctx context.Context, url string) (*peer, error) {
+		pool, schema, err := backends.PostgresPool(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		store := riverdata.NewStore(pool, schema)
+		return &peer{name: "River", read: store.Jobs, close: pool.Close,
+			look: func(ctx context.Context, names []string) ([]peerQueue, bool, error) {
+				return lookAtRiver(ctx, store, names)
+			}}, nil
+	})
 }
 
-func (a *app) runImportRiver(ctx context.Context, p *peerImport) error {
-	url, err := a.peerURL(p)
-	if err != nil {
-		return err
-	}
-	pool, schema, err := backends.PostgresPool(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	i, err := a.inspector(ctx)
-	if err != nil {
-		return err
-	}
-	from, err := riverPeer(ctx, riverdata.NewStore(pool, schema), p.queues)
-	if err != nil {
-		return unread(err)
-	}
-	return a.runPeer(ctx, i, p, from)
-}
-
-func riverPeer(ctx context.Context, store *riverdata.Store, names []string) (*peer, error) {
-	from := &peer{name: "River", read: store.Jobs}
+func lookAtRiver(ctx context.Context, store *riverdata.Store, names []string) (all []peerQueue, works bool, err error) {
 	queues, err := store.Queues(ctx, names...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, q := range queues {
-		from.queues = append(from.queues, peerQueue{name: q.Name, paused: q.Paused,
+		all = append(all, peerQueue{name: q.Name, paused: q.Paused,
 			found: []stateCount{{"available", q.Available}, {"scheduled", q.Scheduled}, {"retryable", q.Retryable},
 				{"discarded", q.Discarded}, {"pending", q.Pending}},
 			left: []stateCount{{"running", q.Running}, {"completed", q.Completed}, {"cancelled", q.Cancelled}}})
 	}
-	from.works, err = store.Led(ctx)
-	return from, err
+	works, err = store.Led(ctx)
+	return all, works, err
 }

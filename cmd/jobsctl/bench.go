@@ -34,7 +34,6 @@ after Ctrl-C. It creates load: do not run it on a busy production store.
 If the command is killed, the queue stays. Remove it with "jobsctl delete --queue
 NAME --state pending" and "jobsctl queues remove NAME".`,
 		Example: "  jobsctl bench --jobs 50000 --size 1000 --json",
-		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.queue = cmp.Or(queue, "bench-"+strings.ToLower(ulid.Make().String()))
 			if err := p.check(); err != nil {

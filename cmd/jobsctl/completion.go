@@ -9,8 +9,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeNames adds completion of queues and states to all flags that take them.
-func (a *app) completeNames(cmd *cobra.Command) {
+// readUse checks and completes the arguments of all commands as their Use says. It completes queues, states and contexts
+// in flags, too.
+func (a *app) readUse(cmd *cobra.Command) {
+	if cmd.Args == nil { // groups have their own
+		cmd.Args = argsOf(cmd.Use)
+	}
 	states := cobra.FixedCompletions(texts(listable), cobra.ShellCompDirectiveNoFileComp)
 	for name, complete := range map[string]cobra.CompletionFunc{"queue": atOnce(a.queueNames), "state": states, "context": a.contextNames} {
 		if cmd.Flags().Lookup(name) != nil {
@@ -27,7 +31,7 @@ func (a *app) completeNames(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = atOnce(a.scheduleNames)
 	}
 	for _, sub := range cmd.Commands() {
-		a.completeNames(sub)
+		a.readUse(sub)
 	}
 }
 

@@ -44,7 +44,6 @@ func (a *app) contextList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the contexts, without passwords",
-		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, _, err := a.readConfig()
 			if err != nil {
@@ -79,7 +78,6 @@ func (a *app) contextUse() *cobra.Command {
 	return &cobra.Command{
 		Use:   "use CONTEXT",
 		Short: "Choose the context of further commands",
-		Args:  exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			cfg, path, err := a.readConfig()
 			if err != nil {
@@ -110,7 +108,6 @@ func (a *app) contextSet() *cobra.Command {
 		Long: `Add a context, or change its store. The URL comes from --broker, or else from the
 standard input, which keeps it out of the shell's history.`,
 		Example: "  jobsctl context set staging --broker postgres://localhost/staging\n  pass jobs/production | jobsctl context set production",
-		Args:    exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] == "" || strings.Contains(args[0], ":") {
 				return misuse("the name of a context must have at least one character, and no colon")
@@ -149,7 +146,6 @@ func (a *app) contextDelete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete CONTEXT",
 		Short: "Delete a context; the store stays as it is",
-		Args:  exactly("CONTEXT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			cfg, path, err := a.readConfig()
 			if err != nil {

@@ -56,7 +56,6 @@ func (a *app) dashboard() *cobra.Command {
 		Long:  dashboardHelp,
 		Example: "  jobsctl dashboard\n  jobsctl dashboard --write --payloads\n" +
 			"  jobsctl dashboard --addr :8383 --user ops --password-file /run/secrets/dashboard",
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			gate, err := f.gate()
 			if err != nil {

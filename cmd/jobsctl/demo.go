@@ -51,7 +51,6 @@ the end. So you can run the other commands on them. JOBS_BROKER and the configur
 are not read.`,
 		Example: "  jobsctl demo\n  jobsctl demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n" +
 			"  jobsctl demo --broker redis://localhost:6379 --for 2m",
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := t.check(); err != nil {
 				return err

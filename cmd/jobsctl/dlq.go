@@ -61,7 +61,6 @@ that a worker has claimed since, or that changed otherwise, is refused and left 
 If many jobs were redriven, pause the queue first.`,
 		Example: "  jobsctl dlq export --group 3f2a90c1 --out before.ndjson\n  jobsctl dlq redrive --group 3f2a90c1\n" +
 			"  jobsctl dlq undo before.ndjson",
-		Args: exactly("FILE"),
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			in, err := a.file(args[0])
 			if err != nil {

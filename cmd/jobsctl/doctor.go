@@ -37,7 +37,6 @@ workflows that are gone; docs/doctor.md says what each repair does.
 
 The exit code is 8 if errors remain. Warnings do not count.`,
 		Example: "  jobsctl doctor\n  jobsctl doctor --queue mail --fix\n  jobsctl doctor --json | jq .code",
-		Args:    noArgs,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			if err := a.confirm(ctx, e.Fix, "repair the store"); err != nil {
 				return err

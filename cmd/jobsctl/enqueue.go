@@ -23,7 +23,6 @@ func (a *app) enqueue() *cobra.Command {
 		Short: "Enqueue a job",
 		Example: `  jobsctl enqueue --type email:welcome --queue default --payload '{"user":1}'
   jobsctl enqueue --type report --payload-file - <report.json`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if typ == "" {
 				return misuse("give --type")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,37 +95,31 @@ func noQueue(name string) error {
 	return fmt.Errorf("queue %q: %w; \"jobsctl queues ls\" lists the queues", short(name, 64), broker.ErrNotFound)
 }
 
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return misuse("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+// argsOf checks arguments as the use of a command says: "ls QUEUE [KEY…]" takes one or more.
+func argsOf(use string) cobra.PositionalArgs {
+	var names []string
+	least, most := 0, 0
+	words := strings.Fields(use)[1:]
+	for i := 0; i < len(words); i++ {
+		if strings.HasPrefix(words[i], "--") { // a flag that must be given, with its value
+			i++
+			continue
+		}
+		names = append(names, words[i])
+		most++
+		if !strings.HasPrefix(words[i], "[") {
+			least++
+		}
+		if strings.Contains(words[i], "…") {
+			most = math.MaxInt
+		}
 	}
-	return nil
-}
-
-func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != len(names) {
+		switch {
+		case len(args) > 0 && len(names) == 0:
+			return misuse("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+		case len(args) < least || len(args) > most:
 			return misuse("%s takes %s, but got %s", cmd.CommandPath(), strings.Join(names, " "), plural(len(args), "argument"))
-		}
-		return nil
-	}
-}
-
-// atLeast returns the check for a command with n arguments or more. hint says what to give.
-func atLeast(n int, hint string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < n {
-			return misuse("%s", hint)
-		}
-		return nil
-	}
-}
-
-// orNone returns the check for a command with one optional argument.
-func orNone(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return misuse("%s takes one %s or none, but got %s", cmd.CommandPath(), name, plural(len(args), "argument"))
 		}
 		return nil
 	}

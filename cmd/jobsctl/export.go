@@ -46,7 +46,6 @@ func (a *app) export() *cobra.Command {
 		Short:   "Export jobs to a file",
 		Long:    exportHelp,
 		Example: "  jobsctl dlq export --queue mail --out dead.ndjson --delete\n  jobsctl export --state scheduled | gzip >scheduled.gz",
-		Args:    noArgs,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			if remove && (out == "" || out == "-") {
 				return misuse("--delete needs a file; give --out")
@@ -121,7 +120,6 @@ it again: it counts jobs that exist already and does not change them. Nor does i
 store jobs again that ran or were deleted since: a queue remembers their IDs for an
 hour (DUPLICATE SPAN of "jobsctl queues policy").`,
 		Example: "  jobsctl import --broker postgres://… dead.ndjson",
-		Args:    exactly("FILE"),
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			in, err := a.file(args[0])
 			if err != nil {

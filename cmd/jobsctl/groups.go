@@ -52,7 +52,6 @@ of all groups, and is higher where more jobs of the group died.
 --queue. It shows the exact number of jobs, asks for confirmation, and reports how
 many it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
-		Args:    noArgs,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			l := a.newList(groupColumns, sort)
 			var queues []string

@@ -36,7 +36,6 @@ One of the store's servers stores the totals: once a minute for a day, and once 
 hour for 90 days. What happens while no server runs counts for the period in which
 one runs again. Periods in which nothing happened are left out, and so is, without
 QUEUE, the minute in which a queue is removed.`,
-		Args: orNone("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if since <= 0 || rows < 1 {
 				return misuse("--since and --rows must be more than zero")

@@ -95,7 +95,6 @@ func (a *app) importFrom(url string, cmd *cobra.Command, open func(ctx context.C
 	flags.StringSliceVarP(&p.queues, "queue", "q", nil, "queues to import (default: all)")
 	spanFlag(flags, &p.remember, "remember", defaultRemember, "how long the command can be run again without adding a job twice")
 	flags.BoolVar(&p.dry, "dry-run", false, "only read and check")
-	cmd.Args = noArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, url := cmd.Context(), cmp.Or(p.from, a.getenv("JOBS_FROM"))
 		if url == "" {

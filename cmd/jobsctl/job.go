@@ -189,7 +189,6 @@ unique key, or if the payload is a blob (claim check), which belongs to this job
 func (a *app) aboutJob(cmd *cobra.Command, do func(ctx context.Context, i *inspect.Inspector, j *broker.Job) error) *cobra.Command {
 	var queue string
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
-	cmd.Args = exactly("ID")
 	cmd.RunE = a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 		j, err := a.locate(ctx, i, queue, args[0])
 		if err != nil {

@@ -45,7 +45,6 @@ func (a *app) listKeys() *cobra.Command {
 counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
 active (the limit of running jobs is reached) or rate.`,
-		Args: atLeast(1, "give the name of the QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && top > 0 {
 				return misuse("give a KEY or --top, not both")
@@ -145,7 +144,6 @@ func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.
 	return &cobra.Command{
 		Use:   verb + " QUEUE KEY…",
 		Short: short,
-		Args:  atLeast(2, "give the QUEUE, and the keys to "+verb),
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			if _, err := i.Queue(ctx, args[0]); err != nil {
 				return err // otherwise a mistyped name would create a queue
@@ -168,6 +166,5 @@ func (a *app) keyPolicy() *cobra.Command {
 		Long: `Show the policy of one key of a queue, or change the rules that flags set. A rule of
 the key replaces the queue's rule for each key (--key-max-active, --key-rate and
 --key-max-depth of "queues policy").`,
-		Args: exactly("QUEUE", "KEY"),
 	})
 }

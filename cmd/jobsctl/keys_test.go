@@ -20,7 +20,7 @@ func TestKeys_AreListedPausedAndLimited(t *testing.T) {
 			t.Errorf("the largest key is not the one that is shown:\n%s", out)
 		}
 		c.has(c.run(3, "keys", "ls", "typo"), "not found")
-		c.has(c.run(2, "keys", "pause", "mail"), "keys to pause")
+		c.has(c.run(2, "keys", "pause", "mail"), "takes QUEUE KEY…")
 		c.has(c.run(3, "keys", "pause", "typo", "acme"), "not found")
 
 		c.has(c.run(0, "keys", "pause", "mail", "acme"), `acme of mail is paused`)

@@ -23,7 +23,6 @@ With --state "", those of a worker or key in all states. Payloads are not shown.
 States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
 (held by a move, or until a job with the same unique key has ended).`,
 		Example: "  jobsctl ls --state retry --queue mail --error timeout\n  jobsctl ls --worker 01J… --json",
-		Args:    noArgs,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f, sort) })
 		}),

@@ -51,7 +51,6 @@ key, or if the queue there is full. So is a job whose payload is a blob (claim
 check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 		Example: "  jobsctl move --queue mail --to postgres://… --policy\n" +
 			"  jobsctl move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"state", "type", "key", "error", "older-than", "newer-than", "limit", "rate", "policy"} {
 				if t.undo && cmd.Flags().Changed(name) {

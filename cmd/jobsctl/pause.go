@@ -19,7 +19,6 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 images+* means images and its queues for jobs that require labels, without those that
 are created later. "jobsctl queues policy" and "jobsctl why" say who paused a queue,
 when and why.`,
-		Args: atLeast(1, "give the names of the queues to "+verb),
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error

@@ -50,7 +50,6 @@ func (a *app) policy() *cobra.Command {
 		Long: `Show a queue's policy, or change the rules that flags set, for all workers and
 producers at once. Records of completed jobs are kept only if --keep-completed
 or the job's own retention says for how long.`,
-		Args: exactly("QUEUE"),
 	})
 }
 
@@ -157,7 +156,6 @@ func (a *app) removeQueue() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove QUEUE",
 		Short: "Remove an empty queue and its policy",
-		Args:  exactly("QUEUE"),
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			if err := i.RemoveQueue(ctx, args[0]); err != nil {
 				return err

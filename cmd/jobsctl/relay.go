@@ -44,7 +44,6 @@ So does a job whose payload is a blob (claim check), unless --shared-blobs is gi
 JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move".`,
 		Example: "  jobsctl relay --queue mail --to redis://localhost:6379\n" +
 			"  jobsctl relay --queue outbox --to redis://… --to-queue mail",
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRelay(cmd.Context(), &r) },
 	}
 	flags := cmd.Flags()

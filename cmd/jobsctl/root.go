@@ -119,7 +119,7 @@ Exit codes:
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.copyJob(), a.dlq(), a.export(), a.imports(), a.move(), a.relay(),
 		a.schedule(), a.workflow(), a.doctor(), a.migrate(), a.contexts(), a.events(),
 		a.bench(), a.top(), a.dashboard(), a.demo(), a.version())
-	a.completeNames(root)
+	a.readUse(root)
 	root.InitDefaultCompletionCmd()
 	needsVerb(root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })])
 	nameVerbs(root)
@@ -197,7 +197,6 @@ func (a *app) migrate() *cobra.Command {
 		Long: `Create the tables of the store, or upgrade them for this version. Only Postgres
 needs it. If there is nothing to do, it does nothing. Workers of the previous
 version can run meanwhile.`,
-		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := a.source()
 			if err == nil {

@@ -58,7 +58,6 @@ become jobs; "jobsctl schedule show" says why. The status is
   failing     the last tick was not enqueued
   stopped     the schedule's own job has ended or is held
   unreadable  this program cannot read the definition`,
-		Args: noArgs,
 		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, _ []string) error {
 			if err := checkWord("status", status, schedule.Statuses()); err != nil {
 				return err
@@ -127,7 +126,6 @@ func (a *app) scheduleShow() *cobra.Command {
 		Short: "Show a schedule with its definition and its counts",
 		Long: `Show a schedule with its definition and its counts. The payload of its task may
 contain secrets; --payload shows it.`,
-		Args: exactly("SCHEDULE"),
 		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, args []string) error {
 			i, err := s.Get(ctx, args[0])
 			if err != nil {
@@ -238,7 +236,6 @@ func (a *app) eachSchedule(verb, short, long string, grave bool, do scheduleVerb
 		Use:   verb + " SCHEDULE…",
 		Short: short,
 		Long:  long,
-		Args:  atLeast(1, "give the IDs of the schedules to "+verb),
 		RunE: a.scheduling(func(ctx context.Context, s *schedule.Schedules, args []string) error {
 			if grave { // before the question is asked
 				for _, id := range args {

@@ -23,7 +23,6 @@ with a duration. Without --zone its times are those of UTC, as in programs with 
 empty zone. Jitter, start and end of a schedule are not applied.`,
 		Example: "  jobsctl schedule next '30 2 * * *' --zone Europe/Berlin --from 2026-03-28T00:00:00Z\n" +
 			"  jobsctl schedule next '0 9 * * MON#1' -n 12\n  jobsctl schedule next '@every 90s' --json | jq -r .at",
-		Args: exactly("SPEC"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			after := time.Now()
 			if from != "" {

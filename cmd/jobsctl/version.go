@@ -55,7 +55,6 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program",
-		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := programBuild()
 			return a.answer(b, "%s version %s", cmd.Root().Name(), b)

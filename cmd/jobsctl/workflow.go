@@ -41,7 +41,6 @@ the workflow has seen their end.
 
 States: starting, running, stopping, compensating, completed, failed, cancelled.`,
 		Example: "  jobsctl workflow list --state failed",
-		Args:    noArgs,
 		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, _ []string) error {
 			if err := checkWord("state", state, workflow.States()); err != nil {
 				return err
@@ -103,7 +102,6 @@ func (a *app) workflowShow() *cobra.Command {
 another is below it. Several nodes that come after one are its branches. A node that
 comes after several begins at the left again, and names them.`,
 		Example: "  jobsctl workflow show order-42",
-		Args:    exactly("ID"),
 		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, args []string) error {
 			info, err := workflow.Get(ctx, client, args[0])
 			if err != nil {
@@ -153,7 +151,6 @@ func (a *app) workflowCancel() *cobra.Command {
 		Short: "Cancel a workflow",
 		Long: `Cancel a workflow: running jobs are cancelled, no more nodes start, and
 compensations run.`,
-		Args: exactly("ID"),
 	}, "will be cancelled", func(ctx context.Context, client *jobs.Client, args []string) error {
 		return workflow.Cancel(ctx, client, args[0], a.operator())
 	})
@@ -164,7 +161,6 @@ func (a *app) workflowDelete() *cobra.Command {
 		Use:   "delete ID",
 		Short: "Delete a workflow that has ended",
 		Long:  "Delete a workflow that has ended, with its nodes and their results.",
-		Args:  exactly("ID"),
 	}, "was deleted", func(ctx context.Context, client *jobs.Client, args []string) error {
 		return workflow.Delete(ctx, client, args[0])
 	})
@@ -177,7 +173,6 @@ func (a *app) workflowRetry() *cobra.Command {
 		Long: `Resume a workflow that failed: the nodes that made it fail run again, and
 then the rest. The named nodes run again too, if they did not complete. If compensations
 failed, only these run again.`,
-		Args: atLeast(1, "give the ID of a workflow"),
 	}, "continues", func(ctx context.Context, client *jobs.Client, args []string) error {
 		return workflow.Retry(ctx, client, args[0], args[1:]...)
 	})
@@ -191,7 +186,6 @@ func (a *app) workflowSignal() *cobra.Command {
 		Long: `Send a signal to a workflow, which may not have been started yet. A signal is sent
 once: a second one of the same name is refused.`,
 		Example: `  jobsctl workflow signal invoice-7 approve --payload '"Ada"'`,
-		Args:    exactly("ID", "NAME"),
 		RunE: a.withClient(func(ctx context.Context, client *jobs.Client, args []string) error {
 			if err := workflow.Signal(ctx, client, args[0], args[1], []byte(payload)); err != nil {
 				return err

@@ -40,7 +40,6 @@ precedence over the current context.`,
 }
 
 func (a *app) contextList() *cobra.Command {
-	var sort string
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the contexts, without passwords",
@@ -49,7 +48,7 @@ func (a *app) contextList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l := a.newList(contextColumns, sort)
+			l := a.newList(contextColumns)
 			used, _ := a.source() // after an error, no context is in use
 			for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {
 				store, _ := redacted(cfg.Contexts[name].Broker)
@@ -57,9 +56,7 @@ func (a *app) contextList() *cobra.Command {
 				if name == used.context {
 					mark = "*"
 				}
-				if err := l.add(contextView{name, mark != "", store}, mark, name, store); err != nil {
-					return err
-				}
+				l.add(contextView{name, mark != "", store}, mark, name, store)
 			}
 			if err := l.end(); err != nil {
 				return err
@@ -70,7 +67,7 @@ func (a *app) contextList() *cobra.Command {
 			return nil
 		},
 	}
-	sortFlag(cmd, &sort, contextColumns)
+	a.sortFlag(cmd, contextColumns)
 	return cmd
 }
 

@@ -35,7 +35,7 @@ type groupView struct {
 const defaultLooked = 5000
 
 func (a *app) deadGroups() *cobra.Command {
-	var queue, sort string
+	var queue string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "groups",
@@ -53,7 +53,7 @@ of all groups, and is higher where more jobs of the group died.
 many it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
-			l := a.newList(groupColumns, sort)
+			l := a.newList(groupColumns)
 			var queues []string
 			if queue != "" {
 				if _, err := i.Queue(ctx, queue); err != nil {
@@ -72,10 +72,8 @@ many it changed.`,
 				deaths := g.Deaths(from, until, trendParts)
 				v := groupView{g.ID(), g.Count, g.Type, g.Fingerprint, g.Message, g.Reasons, g.Queues, at(g.First), at(g.Last), g.Examples[0].ID,
 					g.PerMinute(), deaths, from, until}
-				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, cause(g.Fingerprint), strings.Join(g.Reasons, " "),
-					g.First, g.Last, strings.Join(g.Queues, " "), g.Examples[0].ID); err != nil {
-					return err
-				}
+				l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, cause(g.Fingerprint), strings.Join(g.Reasons, " "),
+					g.First, g.Last, strings.Join(g.Queues, " "), g.Examples[0].ID)
 			}
 			if err := l.end(); err != nil {
 				return err
@@ -91,7 +89,7 @@ many it changed.`,
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: all)")
 	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "number of dead jobs to examine; 0 for all")
-	sortFlag(cmd, &sort, groupColumns)
+	a.sortFlag(cmd, groupColumns)
 	return cmd
 }
 

@@ -57,7 +57,7 @@ func (a *app) historyOf(ctx context.Context, queue string, since time.Duration, 
 	if err != nil {
 		return err
 	}
-	l := a.newList(historyColumns, "")
+	l := a.newList(historyColumns)
 	all := inspect.Periods(points, since, rows)
 	for n, p := range all {
 		if p.Totals == (inspect.Totals{}) && n+1 < len(all) {
@@ -66,9 +66,7 @@ func (a *app) historyOf(ctx context.Context, queue string, since time.Duration, 
 		u := p.Until
 		cells := append([]any{u.At, blankZero(p.Enqueued), blankZero(p.Completed), perSecond(p.Work, p.Completed),
 			failureRate(p.Work), blankZero(p.Work.Dead)}, latencyCells(p.Work.Latency)...)
-		if err := l.add(figures.PeriodOf(p), append(cells, blankZero(u.Pending), paused(u.Paused))...); err != nil {
-			return err
-		}
+		l.add(figures.PeriodOf(p), append(cells, blankZero(u.Pending), paused(u.Paused))...)
 	}
 	return l.end()
 }

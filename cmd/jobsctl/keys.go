@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -37,7 +38,6 @@ func (a *app) keys() *cobra.Command {
 
 func (a *app) listKeys() *cobra.Command {
 	var top int
-	var sort string
 	cmd := &cobra.Command{
 		Use:   "ls QUEUE [KEY…]",
 		Short: "List the keys of a queue",
@@ -49,7 +49,6 @@ active (the limit of running jobs is reached) or rate.`,
 			if len(args) > 1 && top > 0 {
 				return misuse("give a KEY or --top, not both")
 			}
-			l := a.newList(keyColumns, sort)
 			i, err := a.inspector(cmd.Context())
 			if err != nil {
 				return err
@@ -58,17 +57,18 @@ active (the limit of running jobs is reached) or rate.`,
 			if err != nil {
 				return err
 			}
-			err = a.eachKey(cmd.Context(), i, args[0], args[1:], top, func(k inspect.KeyInfo) error {
-				return l.add(viewKey(k), k.Key, k.Pending, k.Active, k.Depth, k.Oldest, blockText(k, info.Now), k.Head, keyRules(k.Policy))
-			})
-			if err != nil {
-				return err
+			l := a.newList(keyColumns)
+			for k, err := range a.someKeys(cmd.Context(), i, args[0], args[1:], top) {
+				if err != nil {
+					return err
+				}
+				l.add(viewKey(k), k.Key, k.Pending, k.Active, k.Depth, k.Oldest, blockText(k, info.Now), k.Head, keyRules(k.Policy))
 			}
 			return l.end()
 		},
 	}
 	cmd.Flags().IntVar(&top, "top", 0, "show only this number of keys, those with the most jobs first")
-	sortFlag(cmd, &sort, keyColumns)
+	a.sortFlag(cmd, keyColumns)
 	return cmd
 }
 
@@ -83,43 +83,34 @@ var keyColumns = []column{
 	{head: "POLICY", rank: 1, least: 8},
 }
 
-// eachKey calls show with the named keys of a queue, or with its top largest, or with
-// all.
-func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int,
-	show func(inspect.KeyInfo) error) error {
-	switch {
-	case len(names) > 0:
+// someKeys lists the named keys of a queue, or its top largest, or all.
+func (a *app) someKeys(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int) iter.Seq2[inspect.KeyInfo, error] {
+	if len(names) == 0 && top == 0 {
+		return i.Keys(ctx, queue)
+	}
+	return func(yield func(inspect.KeyInfo, error) bool) {
 		for _, name := range names {
-			k, err := i.Key(ctx, queue, name)
-			if err == nil {
-				err = show(k)
-			}
-			if err != nil {
-				return err
+			if k, err := i.Key(ctx, queue, name); !yield(k, err) || err != nil {
+				return
 			}
 		}
-		return nil
-	case top > 0:
+		if len(names) > 0 {
+			return
+		}
 		keys, all, err := i.TopKeys(ctx, queue, top)
-		if err == nil && !all {
+		if err != nil {
+			yield(inspect.KeyInfo{}, err)
+			return
+		}
+		if !all {
 			fmt.Fprintln(a.err, "jobsctl: the queue has more keys than the command examined; these are among the first 10,000 by name")
 		}
 		for _, k := range keys {
-			if err == nil {
-				err = show(k)
+			if !yield(k, nil) {
+				return
 			}
 		}
-		return err
 	}
-	for k, err := range i.Keys(ctx, queue) {
-		if err == nil {
-			err = show(k)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func blockText(k inspect.KeyInfo, now time.Time) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 func (a *app) list() *cobra.Command {
 	var f filter
 	var watch time.Duration
-	var sort string
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List jobs",
@@ -24,7 +24,7 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 (held by a move, or until a job with the same unique key has ended).`,
 		Example: "  jobsctl ls --state retry --queue mail --error timeout\n  jobsctl ls --worker 01J… --json",
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
-			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f, sort) })
+			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f) })
 		}),
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
@@ -34,7 +34,7 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 	limit := cmd.Flags().Lookup("limit")
 	limit.DefValue, limit.Usage = "50", "maximum number of jobs, over all queues; 0 for all"
 	watchFlag(cmd.Flags(), &watch)
-	sortFlag(cmd, &sort, jobColumns)
+	a.sortFlag(cmd, jobColumns)
 	return cmd
 }
 
@@ -56,17 +56,17 @@ var jobColumns = []column{
 	{head: "LAST ERROR", least: 10},
 }
 
-func (l *listing) addJob(j *broker.Job) error {
+func (l *listing) addJob(j *broker.Job) {
 	reason := ""
 	if j.State == broker.StateDead {
 		reason = j.Reason.String()
 	}
-	return l.add(view(j), j.Queue, j.ID, j.Type, j.State, j.Failures, when(j), j.Key, int(j.Priority), j.CreatedAt,
+	l.add(view(j), j.Queue, j.ID, j.Type, j.State, j.Failures, when(j), j.Key, int(j.Priority), j.CreatedAt,
 		j.Deliveries, j.Crashes, reason, j.Worker, j.CorrelationID, cause(j.Errors.Last().Message))
 }
 
-func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sort string) error {
-	l := a.newList(jobColumns, sort)
+func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) error {
+	l := a.newList(jobColumns)
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
@@ -75,12 +75,12 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 	defer look.end()
 	most := f.limit
 	switch {
-	case sort != "":
+	case l.sort != "":
 		l.limit, most = f.limit, 0 // the first rows are known only after sorting
 	case most > 0 && len(queries) > 1:
 		l.sort = "queue"
 	}
-	if sort == "" && look.total > 0 {
+	if a.sort == "" && look.total > 0 {
 		l.early(look)
 	}
 	from := make([]inspect.Selection, len(queries))
@@ -92,12 +92,10 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 		from[n] = f.of(i, q).OnLook(func(n int) { looked(n); l.tick() })
 	}
 	for j, err := range inspect.InTurn(ctx, most, from...) {
-		if err == nil {
-			err = l.addJob(j)
-		}
-		if err != nil {
+		if err = cmp.Or(err, l.failed); err != nil {
 			return err
 		}
+		l.addJob(j)
 	}
 	return l.end()
 }

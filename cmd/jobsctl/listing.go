@@ -120,14 +120,14 @@ func (l *listing) tick() {
 }
 
 // sortFlag adds --sort for a list with these columns.
-func sortFlag(cmd *cobra.Command, sort *string, columns []column) {
+func (a *app) sortFlag(cmd *cobra.Command, columns []column) {
 	var names []string
 	for _, c := range columns {
 		if c.head != "" {
 			names = append(names, sortName(c.head))
 		}
 	}
-	cmd.Flags().StringVar(sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
+	cmd.Flags().StringVar(&a.sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
 	_ = cmd.Flags().SetAnnotation("sort", sortable, names) // the flag exists
 	completeWith(cmd, "sort", names)
 }
@@ -140,8 +140,8 @@ func sortName(text string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(text, "-")), " ", "-")
 }
 
-func (a *app) newList(columns []column, sort string) *listing {
-	return &listing{app: a, columns: columns, sort: sort}
+func (a *app) newList(columns []column) *listing {
+	return &listing{app: a, columns: columns, sort: a.sort}
 }
 
 // order returns the index of the column to sort by, or -1, and whether the greatest values come first.
@@ -150,10 +150,13 @@ func (l *listing) order() (down bool, index int) {
 	return strings.HasPrefix(l.sort, "-"), slices.IndexFunc(l.columns, func(c column) bool { return name != "" && name == sortName(c.head) })
 }
 
-// add adds a row: its object, and one value for each column.
-func (l *listing) add(object any, values ...any) error {
+// add adds a row: its object, and one value for each column. The method end returns its errors.
+func (l *listing) add(object any, values ...any) {
 	if l.structured() && l.sort == "" {
-		return l.object(object)
+		if l.failed == nil {
+			l.failed = l.object(object)
+		}
+		return
 	}
 	r := row{object: object}
 	for _, v := range values {
@@ -163,7 +166,6 @@ func (l *listing) add(object any, values ...any) error {
 	if l.limit > 0 && len(l.rows) >= 2*l.limit+100 { // rows beyond the limit are dropped
 		l.cut()
 	}
-	return nil
 }
 
 // under adds a line below the last row.

@@ -36,6 +36,7 @@ type app struct {
 	context string // --context
 	config  string // --config
 	output  outputFormat
+	sort    string // --sort of the command
 	yes     bool
 
 	documents  int  // YAML documents written so far

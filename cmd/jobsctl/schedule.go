@@ -42,7 +42,7 @@ func (a *app) scheduling(run func(ctx context.Context, s *schedule.Schedules, ar
 }
 
 func (a *app) scheduleList() *cobra.Command {
-	var owner, sort string
+	var owner string
 	var status schedule.Status
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -69,18 +69,16 @@ become jobs; "jobsctl schedule show" says why. The status is
 			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
 				return owner != "" && i.Owner != owner || status != "" && i.Status != status
 			})
-			l := a.newList(scheduleColumns, sort)
+			l := a.newList(scheduleColumns)
 			for i := range all {
 				s := &all[i]
-				if err := l.add(viewSchedule(s, false), s.ID, s.Spec, zoneOf(s), s.Status, s.Next, s.Last, s.Counts.Missed(),
-					s.Queue, s.Type, s.Owner); err != nil {
-					return err
-				}
+				l.add(viewSchedule(s, false), s.ID, s.Spec, zoneOf(s), s.Status, s.Next, s.Last, s.Counts.Missed(),
+					s.Queue, s.Type, s.Owner)
 			}
 			return l.end()
 		}),
 	}
-	sortFlag(cmd, &sort, scheduleColumns)
+	a.sortFlag(cmd, scheduleColumns)
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
 	cmd.Flags().StringVar((*string)(&status), "status", "", "only those with this status")
 	completeWith(cmd, "status", schedule.Statuses())

@@ -47,13 +47,11 @@ empty zone. Jitter, start and end of a schedule are not applied.`,
 				a.say("It has no further time.")
 				return nil
 			}
-			l := a.newList([]column{{head: "TIME"}, {head: "ZONE"}, {head: "UTC", rank: 1}, {head: "FROM NOW"}}, "")
+			l := a.newList([]column{{head: "TIME"}, {head: "ZONE"}, {head: "UTC", rank: 1}, {head: "FROM NOW"}})
 			for _, t := range times {
 				local := t.In(location)
-				if err := l.add(nextView{at(t), local.Format(time.RFC3339), location.String()}, local.Format("Mon 2006-01-02 15:04:05 MST"),
-					location.String(), t.UTC().Format(time.RFC3339), span(time.Until(t))); err != nil {
-					return err
-				}
+				l.add(nextView{at(t), local.Format(time.RFC3339), location.String()}, local.Format("Mon 2006-01-02 15:04:05 MST"),
+					location.String(), t.UTC().Format(time.RFC3339), span(time.Until(t)))
 			}
 			return l.end()
 		},

@@ -33,7 +33,6 @@ var queueColumns = append(append([]column{
 
 func (a *app) stats() *cobra.Command {
 	var watch time.Duration
-	var sort string
 	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
@@ -49,15 +48,15 @@ is pending at these rates, blank if the number of pending jobs does not fall. A 
 records these figures once a minute; they are blank while none runs. --json has means,
 too.`,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
-			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args, sort) })
+			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args) })
 		}),
 	}
 	watchFlag(cmd.Flags(), &watch)
-	sortFlag(cmd, &sort, queueColumns)
+	a.sortFlag(cmd, queueColumns)
 	return cmd
 }
 
-func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string, sort string) error {
+func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string) error {
 	infos, err := i.Queues(ctx, queues...)
 	if err == nil {
 		err = allThere(infos, queues)
@@ -65,7 +64,7 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 	if err != nil {
 		return err
 	}
-	l := a.newList(queueColumns, sort)
+	l := a.newList(queueColumns)
 	lately, err := i.Lately(ctx, infos)
 	if err != nil {
 		return err
@@ -78,9 +77,7 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending))
 		values = append(values, workCells(lately[q.Name], q.Counts[broker.StatePending])...)
 		values = append(values, paused(q.Policy.Paused))
-		if err := l.add(figures.QueueOf(q, lately), values...); err != nil {
-			return err
-		}
+		l.add(figures.QueueOf(q, lately), values...)
 	}
 	return l.end()
 }

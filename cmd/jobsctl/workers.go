@@ -51,7 +51,6 @@ func (a *app) workers() *cobra.Command {
 
 func (a *app) listWorkers(use string) *cobra.Command {
 	var running bool
-	var sort string
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "List live workers and, with --running, what they run",
@@ -63,7 +62,7 @@ hold, if the workers do not renew them.
 Every few seconds a worker reports the jobs that it has run for longest, and since
 when. The others have just started, or wait for a slot.`,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
-			l := a.newList(workerColumns, sort)
+			l := a.newList(workerColumns)
 			queues, err := i.Overview(ctx, args...)
 			if err == nil {
 				err = allThere(queues, args)
@@ -72,10 +71,8 @@ when. The others have just started, or wait for a slot.`,
 				return err
 			}
 			for _, w := range inspect.WorkersOf(queues) {
-				if err := l.add(viewWorker(w), w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, w.StartedAt,
-					lease(w, queues[0].Now), max(0, w.Until.Sub(queues[0].Now)), strings.Join(w.Queues, " "), strings.Join(w.Types, " ")); err != nil {
-					return err
-				}
+				l.add(viewWorker(w), w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, w.StartedAt,
+					lease(w, queues[0].Now), max(0, w.Until.Sub(queues[0].Now)), strings.Join(w.Queues, " "), strings.Join(w.Types, " "))
 				if running {
 					if err := a.running(ctx, i, w, args, queues[0].Now, l); err != nil {
 						return err
@@ -86,7 +83,7 @@ when. The others have just started, or wait for a slot.`,
 		}),
 	}
 	cmd.Flags().BoolVarP(&running, "running", "r", false, "show the jobs that they hold, too")
-	sortFlag(cmd, &sort, workerColumns)
+	a.sortFlag(cmd, workerColumns)
 	return cmd
 }
 

@@ -31,7 +31,6 @@ func (a *app) withClient(run func(ctx context.Context, client *jobs.Client, args
 
 func (a *app) workflowList() *cobra.Command {
 	var o workflow.ListOptions
-	var sort string
 	var state workflow.State
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -45,7 +44,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 			if err := checkWord("state", state, workflow.States()); err != nil {
 				return err
 			}
-			l := a.newList(workflowColumns, sort)
+			l := a.newList(workflowColumns)
 			for {
 				page, err := workflow.List(ctx, client, o)
 				if err != nil {
@@ -53,9 +52,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 				}
 				for i := range page.Workflows {
 					if w := &page.Workflows[i]; state == "" || w.State == state {
-						if err := l.addWorkflow(w); err != nil {
-							return err
-						}
+						l.addWorkflow(w)
 					}
 				}
 				if o.Cursor = page.Cursor; o.Cursor == "" {
@@ -64,7 +61,7 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 			}
 		}),
 	}
-	sortFlag(cmd, &sort, workflowColumns)
+	a.sortFlag(cmd, workflowColumns)
 	cmd.Flags().StringVar((*string)(&state), "state", "", "only those in this state")
 	completeWith(cmd, "state", workflow.States())
 	cmd.Flags().BoolVar(&o.Nested, "nested", false, "only workflows that are nodes of another one")
@@ -83,13 +80,13 @@ var workflowColumns = []column{
 	{head: "CAUSE", least: 10},
 }
 
-func (l *listing) addWorkflow(w *workflow.Info) error {
+func (l *listing) addWorkflow(w *workflow.Info) {
 	all := 0
 	for _, n := range w.Counts {
 		all += n
 	}
 	done, started, waiting := w.Counts[workflow.StateCompleted], w.Counts[workflow.StateStarted], w.Counts[workflow.StateWaiting]
-	return l.add(w, w.ID, w.State, all, blankZero(int64(done)), blankZero(int64(started)), blankZero(int64(waiting)),
+	l.add(w, w.ID, w.State, all, blankZero(int64(done)), blankZero(int64(started)), blankZero(int64(waiting)),
 		blankZero(int64(all-done-started-waiting)), w.Created, cause(w.Cause))
 }
 

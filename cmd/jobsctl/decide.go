@@ -268,19 +268,17 @@ func (a *app) interrupted(d *decision, r inspect.Report, about int) {
 
 // report reports what a decision did. It returns an error if jobs were refused.
 func (a *app) report(d *decision, r inspect.Report, dry bool) error {
-	if a.structured() {
-		refused := make([]map[string]string, 0, len(r.Refusals))
-		for _, f := range r.Refusals {
-			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
-		}
-		object := map[string]any{"verb": d.Name, "dry_run": dry, "matched": r.Matched, "done": r.Done,
-			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}
-		if r.Repeated > 0 {
-			object["repeated"] = r.Repeated
-		}
-		if err := a.object(object); err != nil {
-			return err
-		}
+	refused := make([]map[string]string, 0, len(r.Refusals))
+	for _, f := range r.Refusals {
+		refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+	}
+	object := map[string]any{"verb": d.Name, "dry_run": dry, "matched": r.Matched, "done": r.Done,
+		"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}
+	if r.Repeated > 0 {
+		object["repeated"] = r.Repeated
+	}
+	if err := a.object(object); err != nil {
+		return err
 	}
 	switch {
 	case dry:

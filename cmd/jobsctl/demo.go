@@ -217,14 +217,12 @@ func demoPanel(d *demo.Demo, address string, since time.Duration) []string {
 
 // settleDemo reports at the end which state each job is in.
 func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
-	if a.structured() {
-		if err := a.object(map[string]any{
-			"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
-			"done": t.Done, "waiting": t.Left, "dead": t.DLQ, "cancelled": t.Cancelled, "deleted": t.Deleted, "lost": t.Lost,
-			"failed_runs": t.Failed, "hung_runs": t.Hung, "redriven": t.Redriven, "crashes": t.Crashes, "reclaimed": t.Reclaimed,
-		}); err != nil {
-			return err
-		}
+	if err := a.object(map[string]any{
+		"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
+		"done": t.Done, "waiting": t.Left, "dead": t.DLQ, "cancelled": t.Cancelled, "deleted": t.Deleted, "lost": t.Lost,
+		"failed_runs": t.Failed, "hung_runs": t.Hung, "redriven": t.Redriven, "crashes": t.Crashes, "reclaimed": t.Reclaimed,
+	}); err != nil {
+		return err
 	}
 	a.say("\nAfter %s:", span(took.Round(time.Second)))
 	line := func(name string, n int, format string, args ...any) {

@@ -62,20 +62,16 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 			for f, err := range concat(examinations) {
 				if err != nil {
 					shown.end()
-					return errors.Join(err, a.writeFindings(&r, e.Fix))
+					a.sayFindings(&r, e.Fix)
+					return err
 				}
 				r.add(f)
-				if a.structured() {
-					if err := a.object(viewOf(f)); err != nil {
-						return err
-					}
+				if err := a.object(viewOf(f)); err != nil {
+					return err
 				}
 			}
 			shown.end()
-			if err := a.writeFindings(&r, e.Fix); err != nil {
-				return err
-			}
-			if r.remain > 0 {
+			if a.sayFindings(&r, e.Fix) > 0 {
 				return errUnhealthy
 			}
 			return nil
@@ -105,13 +101,8 @@ const shownOfEach = 5
 
 // diagnosis collects findings by kind and queue.
 type diagnosis struct {
-	all      bool
-	groups   []*sameFindings
-	errors   int // found
-	warnings int
-	fixed    int
-	fixable  int // not repaired, but --fix can
-	remain   int // errors not repaired
+	all    bool
+	groups []*sameFindings
 }
 
 type sameFindings struct {
@@ -124,20 +115,6 @@ type sameFindings struct {
 }
 
 func (d *diagnosis) add(f inspect.Finding) {
-	if f.Warning {
-		d.warnings++
-	} else {
-		d.errors++
-	}
-	switch {
-	case f.Fixed:
-		d.fixed++
-	case f.Repair != "":
-		d.fixable++
-	}
-	if !f.Fixed && !f.Warning {
-		d.remain++
-	}
 	at := slices.IndexFunc(d.groups, func(g *sameFindings) bool { return g.kind == f.FindingKind && g.queue == f.Queue })
 	if at < 0 {
 		at = len(d.groups)
@@ -154,16 +131,22 @@ func (d *diagnosis) add(f inspect.Finding) {
 	}
 }
 
-// writeFindings writes the findings for people, errors first.
-func (a *app) writeFindings(d *diagnosis, fix bool) error {
-	if a.structured() {
-		return nil
-	}
+// sayFindings says what was found, errors first, and returns how many errors remain.
+func (a *app) sayFindings(d *diagnosis, fix bool) (remain int) {
 	slices.SortStableFunc(d.groups, func(x, y *sameFindings) int {
 		return cmp.Or(cmp.Compare(level(x.kind), level(y.kind)), strings.Compare(x.queue, y.queue))
 	})
+	found, fixed, fixable := make(map[string]int), 0, 0
 	for _, g := range d.groups {
-		kind := g.kind
+		kind, left := g.kind, g.count-g.fixed
+		found[level(kind)] += g.count
+		fixed += g.fixed
+		if kind.Repair != "" {
+			fixable += left
+		}
+		if !kind.Warning {
+			remain += left
+		}
 		about := "the store"
 		if g.queue != "" {
 			about = "queue " + g.queue
@@ -179,11 +162,11 @@ func (a *app) writeFindings(d *diagnosis, fix bool) error {
 		if g.fixed > 0 {
 			a.say("  Repaired %d: %s.", g.fixed, kind.Repair)
 		}
-		if g.fixed == g.count {
+		if left == 0 {
 			continue
 		}
 		if len(g.left) > 0 && kind.Repair != "" {
-			a.say("  Not repaired %d: %s.", g.count-g.fixed, plain(strings.Join(g.left, "; ")))
+			a.say("  Not repaired %d: %s.", left, plain(strings.Join(g.left, "; ")))
 		} else if !fix && kind.Repair != "" {
 			a.say("  --fix: %s.", kind.Repair)
 		}
@@ -191,15 +174,16 @@ func (a *app) writeFindings(d *diagnosis, fix bool) error {
 			a.say("  To do: %s.", kind.Advice)
 		}
 	}
+	errs, warnings := plural(found["error"], "error"), plural(found["warning"], "warning")
 	switch {
 	case len(d.groups) == 0:
 		a.say("Nothing is wrong.")
 	case fix:
-		a.say("Found %s and %s, repaired %s.", plural(d.errors, "error"), plural(d.warnings, "warning"), number(d.fixed))
+		a.say("Found %s and %s, repaired %s.", errs, warnings, number(fixed))
 	default:
-		a.say("Found %s and %s; --fix can repair %s.", plural(d.errors, "error"), plural(d.warnings, "warning"), number(d.fixable))
+		a.say("Found %s and %s; --fix can repair %s.", errs, warnings, number(fixable))
 	}
-	return nil
+	return remain
 }
 
 func level(k broker.FindingKind) string {

@@ -111,10 +111,7 @@ func (a *app) editJob(ctx context.Context, i *inspect.Inspector, c *change, j *b
 			return err
 		}
 	}
-	if a.structured() {
-		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": c.redrive})
-	}
-	return nil
+	return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": c.redrive})
 }
 
 // redriveEdited redrives a job, unless it has changed since it had the epoch.

@@ -139,26 +139,21 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	cfg.OnProgress = func(r inspect.ImportReport) { shown.at(r.Lines) }
 	r, err := i.Import(ctx, in, cfg)
 	shown.end()
-	if a.structured() {
-		refused := make([]map[string]any, 0, len(r.Refusals))
-		for _, f := range r.Refusals {
-			refused = append(refused, map[string]any{
-				"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder,
-			})
-		}
-		if err := a.object(map[string]any{
-			"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
-			"refused": r.Refused, "refusals": refused,
-		}); err != nil {
-			return err
-		}
+	refused := make([]map[string]any, 0, len(r.Refusals))
+	for _, f := range r.Refusals {
+		refused = append(refused, map[string]any{"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
 	}
-	switch {
-	case cfg.Check:
-		a.say("%s of %s could be imported; nothing was changed.", number(r.Done), plural(r.Lines, "line"))
-	default:
-		a.say("%s of %s imported.", number(r.Done), plural(r.Lines, "line"))
+	if err := a.object(map[string]any{
+		"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
+		"refused": r.Refused, "refusals": refused,
+	}); err != nil {
+		return err
 	}
+	done := "imported."
+	if cfg.Check {
+		done = "could be imported; nothing was changed."
+	}
+	a.say("%s of %s %s", number(r.Done), plural(r.Lines, "line"), done)
 	if there := r.Repeated - r.Gone; there > 0 {
 		a.say("%s existed already.", plural(there, "job"))
 	}

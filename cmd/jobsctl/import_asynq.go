@@ -92,12 +92,9 @@ func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bo
 		if err != nil {
 			refusal, all = err.Error(), errRefused
 		}
-		if a.structured() {
-			if err := a.object(map[string]any{"verb": "import", "from": "asynq", "schedule": d.ID, "spec": d.Spec.String(),
-				"type": e.Type, "change": string(change), "dry_run": dry, "error": refusal}); err != nil {
-				return err
-			}
-			continue
+		if err := a.object(map[string]any{"verb": "import", "from": "asynq", "schedule": d.ID, "spec": d.Spec.String(),
+			"type": e.Type, "change": string(change), "dry_run": dry, "error": refusal}); err != nil {
+			return err
 		}
 		switch {
 		case err != nil:

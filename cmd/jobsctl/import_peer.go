@@ -211,24 +211,21 @@ func remember(ctx context.Context, i *inspect.Inspector, queue string, span time
 func (a *app) sayPeer(p *peerImport, from *peer, r *peerResult, failed error) error {
 	verified := failed == nil && !p.dry
 	here := r.last.Repeated
-	if a.structured() {
-		refused := make([]map[string]any, 0, len(r.last.Refusals))
-		for _, f := range r.last.Refusals {
-			refused = append(refused, map[string]any{"id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
-		}
-		if err := a.object(map[string]any{
-			"verb": "import", "from": from.name, "queue": r.name, "dry_run": p.dry, "found": byState(r.found), "left": byState(r.left),
-			"read": r.last.Lines, "done": r.imported, "repeated": r.first.Repeated, "gone": r.last.Gone, "refused": r.last.Refused,
-			"verified": verified, "refusals": refused,
-		}); err != nil {
-			return err
-		}
+	refused := make([]map[string]any, 0, len(r.last.Refusals))
+	for _, f := range r.last.Refusals {
+		refused = append(refused, map[string]any{"id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+	}
+	if err := a.object(map[string]any{
+		"verb": "import", "from": from.name, "queue": r.name, "dry_run": p.dry, "found": byState(r.found), "left": byState(r.left),
+		"read": r.last.Lines, "done": r.imported, "repeated": r.first.Repeated, "gone": r.last.Gone, "refused": r.last.Refused,
+		"verified": verified, "refusals": refused,
+	}); err != nil {
+		return err
 	}
 	a.say("%s: %s in %s.", plain(r.name), cmp.Or(listed(r.found), "nothing"), from.name)
-	switch {
-	case p.dry:
+	if p.dry {
 		a.say("  %s of %s could be imported; nothing was changed.", number(r.last.Done), plural(r.last.Lines, "job"))
-	default:
+	} else {
 		a.say("  %s imported; %s existed already.", plural(r.imported, "job"), number(r.first.Repeated))
 	}
 	if verified {

@@ -79,10 +79,12 @@ func (a *app) answer(v any, format string, args ...any) error {
 	return err
 }
 
-// object writes v as a line of JSON, or as a document of YAML with the same names. It
-// escapes characters that control a terminal or the direction of text, although both
-// formats allow them.
+// object writes v as a line of JSON, or as a document of YAML with the same names; output for people leaves it out. It
+// escapes characters that control a terminal or the direction of text, although both formats allow them.
 func (a *app) object(v any) error {
+	if !a.structured() {
+		return nil
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err

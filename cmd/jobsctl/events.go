@@ -77,10 +77,7 @@ type follower struct {
 // meanwhile.
 func (f *follower) follow(ctx context.Context, names []string) error {
 	for {
-		queues, err := f.inspector.Queues(ctx, names...)
-		if err == nil {
-			err = allThere(queues, names)
-		}
+		queues, err := readQueues(ctx, f.inspector.Queues, names...)
 		if err != nil {
 			return err
 		}

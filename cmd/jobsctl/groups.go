@@ -54,14 +54,12 @@ many it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, _ []string) error {
 			l := a.newList(groupColumns)
-			var queues []string
 			if queue != "" {
 				if _, err := i.Queue(ctx, queue); err != nil {
 					return err
 				}
-				queues = []string{queue}
 			}
-			groups, all, err := i.DeadGroups(ctx, limit, queues...)
+			groups, all, err := i.DeadGroups(ctx, limit, oneQueue(queue)...)
 			if err != nil {
 				return err
 			}

@@ -202,11 +202,7 @@ func (a *app) aboutJob(cmd *cobra.Command, do func(ctx context.Context, i *inspe
 // locate finds a job by its ID or the beginning of its ID, in one queue or in all. It prints the job's
 // ID if that differs from what was typed.
 func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
-	var queues []string
-	if queue != "" {
-		queues = []string{queue}
-	}
-	found, err := i.Lookup(ctx, id, queues...)
+	found, err := i.Lookup(ctx, id, oneQueue(queue)...)
 	switch {
 	case err != nil:
 		return nil, err

@@ -23,10 +23,7 @@ when and why.`,
 			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error
 			for _, name := range args {
-				queues, err := i.Queues(ctx, name) // otherwise a mistyped name would create a queue
-				if err == nil {
-					err = allThere(queues, []string{name})
-				}
+				queues, err := readQueues(ctx, i.Queues, name) // otherwise a mistyped name would create a queue
 				errs = append(errs, err)
 				for _, q := range queues {
 					err := do(i, ctx, q.Name)

@@ -106,14 +106,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	if q.State, err = f.jobState(); err != nil {
 		return nil, err
 	}
-	var names []string
-	if f.queue != "" {
-		names = []string{f.queue}
-	}
-	infos, err := i.Queues(ctx, names...)
-	if err == nil && len(infos) == 0 && f.queue != "" {
-		err = noQueue(f.queue)
-	}
+	infos, err := readQueues(ctx, i.Queues, oneQueue(f.queue)...)
 	f.infos = infos
 	if err == nil && f.groupID != "" {
 		if err = f.findGroup(ctx, i); err != nil {

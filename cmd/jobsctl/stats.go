@@ -57,10 +57,7 @@ too.`,
 }
 
 func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string) error {
-	infos, err := i.Queues(ctx, queues...)
-	if err == nil {
-		err = allThere(infos, queues)
-	}
+	infos, err := readQueues(ctx, i.Queues, queues...)
 	if err != nil {
 		return err
 	}

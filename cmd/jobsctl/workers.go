@@ -63,10 +63,7 @@ Every few seconds a worker reports the jobs that it has run for longest, and sin
 when. The others have just started, or wait for a slot.`,
 		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			l := a.newList(workerColumns)
-			queues, err := i.Overview(ctx, args...)
-			if err == nil {
-				err = allThere(queues, args)
-			}
+			queues, err := readQueues(ctx, i.Overview, args...)
 			if err != nil {
 				return err
 			}
@@ -108,14 +105,24 @@ func lease(w inspect.WorkerInfo, now time.Time) string {
 	return "ran out " + span(now.Sub(w.Until)) + " ago"
 }
 
-// allThere returns an error for the first name of a queue that does not exist.
-func allThere(queues []inspect.QueueInfo, names []string) error {
+// readQueues reads the named queues, or all. It returns an error for the first name of a queue that does not exist.
+func readQueues(ctx context.Context, read func(context.Context, ...string) ([]inspect.QueueInfo, error), names ...string) (
+	[]inspect.QueueInfo, error) {
+	queues, err := read(ctx, names...)
 	for _, name := range names {
-		if !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return labels.Means(name, q.Name) }) {
-			return noQueue(name)
+		if err == nil && !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return labels.Means(name, q.Name) }) {
+			err = noQueue(name)
 		}
 	}
-	return nil
+	return queues, err
+}
+
+// oneQueue returns the name that a flag gives, if it does, for functions that take all queues without a name.
+func oneQueue(queue string) []string {
+	if queue == "" {
+		return nil
+	}
+	return []string{queue}
 }
 
 // running adds a line for each job of the named queues that a worker holds; of all queues, if none is named.

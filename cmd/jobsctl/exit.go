@@ -1,12 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
+	"sync/atomic"
 
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -95,32 +95,51 @@ func noQueue(name string) error {
 	return fmt.Errorf("queue %q: %w; \"jobsctl queues ls\" lists the queues", short(name, 64), broker.ErrNotFound)
 }
 
-// argsOf checks arguments as the use of a command says: "ls QUEUE [KEY…]" takes one or more.
-func argsOf(use string) cobra.PositionalArgs {
-	var names []string
-	least, most := 0, 0
-	words := strings.Fields(use)[1:]
-	for i := 0; i < len(words); i++ {
-		if strings.HasPrefix(words[i], "--") { // a flag that must be given, with its value
-			i++
-			continue
+// changes notes whether the command has changed anything in its stores, or may have: if a store fails then, the exit
+// code must not say that nothing was changed.
+type changes struct{ made atomic.Bool }
+
+// in returns b, and notes what is changed through it.
+func (c *changes) in(b broker.Broker) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		if changed(call, err) {
+			c.made.Store(true)
 		}
-		names = append(names, words[i])
-		most++
-		if !strings.HasPrefix(words[i], "[") {
-			least++
-		}
-		if strings.Contains(words[i], "…") {
-			most = math.MaxInt
-		}
-	}
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 0 && len(names) == 0:
-			return misuse("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
-		case len(args) < least || len(args) > most:
-			return misuse("%s takes %s, but got %s", cmd.CommandPath(), strings.Join(names, " "), plural(len(args), "argument"))
-		}
-		return nil
-	}
+		return err
+	})
 }
+
+// changed reports whether a call that has ended with err changed something, or may have.
+func changed(call *broker.Call, err error) bool {
+	switch r := call.Request.(type) {
+	case *broker.Query, *broker.QueuesRequest, *broker.WatchRequest, *struct{}: // the last is of Ping
+		return false
+	case *broker.PolicyRequest:
+		if len(r.Changes()) == 0 {
+			return false
+		}
+	case *broker.ExamineRequest:
+		if !r.Fix {
+			return false
+		}
+	case *broker.MarkRequest:
+		if r.Action != broker.MarkSet { // others are locks
+			return false
+		}
+	}
+	if err != nil {
+		return broker.MayHaveApplied(err)
+	}
+	switch got := call.Reply.(type) {
+	case *[]broker.OperationResult:
+		return slices.ContainsFunc(*got, func(r broker.OperationResult) bool { return applied(r.Err) })
+	case *[]broker.Receipt:
+		return slices.ContainsFunc(*got, func(r broker.Receipt) bool { return applied(r.Err) })
+	case *broker.Examined:
+		return slices.ContainsFunc(got.Findings, func(f broker.Finding) bool { return f.Fixed })
+	}
+	return true
+}
+
+func applied(err error) bool { return err == nil || broker.MayHaveApplied(err) }

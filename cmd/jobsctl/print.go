@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -61,4 +63,90 @@ func count(n int64) string {
 		return ""
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// workColumns are the columns of workCells.
+var workColumns = append(append([]column{
+	{head: "DONE/S", rank: 2, seen: true},
+	{head: "FAILED", rank: 1, seen: true},
+}, latencyColumns...), column{head: "GONE IN", rank: 7, seen: true})
+
+// workCells returns cells with how many jobs completed and failed, how long they took,
+// and when the backlog will be gone.
+func workCells(w inspect.Work, backlog int64) []any {
+	gone := cell{text: "", key: int64(0)}
+	if d, ok := w.Gone(backlog); ok && backlog > 0 && w.Known() {
+		gone = cell{text: span(d), key: int64(d)}
+	}
+	return append(append([]any{perSecond(w, w.Completed), failureRate(w)}, latencyCells(w.Latency)...), gone)
+}
+
+// latencyColumns are the columns of latencyCells. A narrow terminal shows the 95th
+// percentiles, then the medians.
+var latencyColumns = []column{
+	{head: "WAIT P50", rank: 10, seen: true},
+	{head: "WAIT P95", rank: 8, seen: true},
+	{head: "WAIT P99", rank: 12, seen: true},
+	{head: "RUN P50", rank: 11, seen: true},
+	{head: "RUN P95", rank: 9, seen: true},
+	{head: "RUN P99", rank: 13, seen: true},
+}
+
+// latencyCells returns percentiles of waits and runs, blank where workers reported
+// none.
+func latencyCells(l inspect.Latency) (cells []any) {
+	for _, t := range []inspect.Times{l.WaitTimes, l.RunTimes} {
+		for _, share := range []float64{0.50, 0.95, 0.99} {
+			cells = append(cells, took(t.Quantile(share), t.Count()))
+		}
+	}
+	return cells
+}
+
+// perSecond returns the cell of a rate, blank if it is unknown.
+func perSecond(w inspect.Work, n int64) cell {
+	if !w.Known() {
+		return cell{text: "", key: int64(0)}
+	}
+	rate := w.PerSecond(n)
+	key := int64(rate * 1e6)
+	switch {
+	case rate == 0:
+		return cell{text: "0", key: key}
+	case rate < 0.1:
+		return cell{text: fmt.Sprintf("%.2g", rate), key: key}
+	case rate < 10:
+		return cell{text: fmt.Sprintf("%.1f", rate), key: key}
+	}
+	return cell{text: fmt.Sprintf("%.0f", rate), key: key}
+}
+
+// failureRate returns a cell in percent, blank if nothing ran.
+func failureRate(w inspect.Work) cell {
+	rate := w.FailureRate() * 100
+	switch key := int64(rate * 1e6); {
+	case w.Completed+w.Failed+w.Crashed == 0:
+		return cell{text: "", key: int64(0)}
+	case rate == 0:
+		return cell{text: "0%", key: key}
+	case rate < 1:
+		return cell{text: "<1%", key: key}
+	default:
+		return cell{text: fmt.Sprintf("%.0f%%", rate), key: key}
+	}
+}
+
+// took returns the cell of a duration measured over n jobs, blank if n is 0.
+func took(d time.Duration, n int64) cell {
+	switch {
+	case n == 0:
+		return cell{text: "", key: int64(0)}
+	case d < 10*time.Millisecond:
+		return cell{text: fmt.Sprintf("%.1fms", d.Seconds()*1000), key: int64(d)}
+	case d < time.Second:
+		return cell{text: fmt.Sprintf("%dms", d.Milliseconds()), key: int64(d)}
+	case d < time.Minute:
+		return cell{text: fmt.Sprintf("%.1fs", d.Seconds()), key: int64(d)}
+	}
+	return cell{text: span(d), key: int64(d)}
 }

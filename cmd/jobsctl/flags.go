@@ -1,10 +1,9 @@
 package main
 
 import (
-	"math"
-
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"

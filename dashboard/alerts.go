@@ -56,7 +56,7 @@ func alerts(s *snapshot) (all []alert) {
 		q := &s.survey.Queues[n]
 		pending := q.Counts[broker.StatePending]
 		due := pending > 0 || q.Age(broker.StateScheduled) > 0 || q.Age(broker.StateRetry) > 0
-		if workers, _, _ := alive(*q); due && workers == 0 {
+		if workers, _, _ := alive(q.Workers, q.Now); due && workers == 0 {
 			unserved.add(q, pending)
 		} else if q.Age(broker.StatePending) > longWait && !q.Policy.Paused {
 			slow.add(q, pending)
@@ -122,7 +122,7 @@ func fill(said string, q troubled, queues int) string {
 		waiting, wait = "1 job is waiting", "waits"
 	}
 	why := "its workers do not keep up"
-	if _, slots, taken := alive(*q.QueueInfo); slots > 0 && taken >= slots {
+	if _, slots, taken := alive(q.Workers, q.Now); slots > 0 && taken >= slots {
 		why = fmt.Sprintf("all %d slots of its workers are taken", slots)
 	}
 	return strings.NewReplacer("{queue}", text(q.Name), "{queues}", strconv.Itoa(queues), "{jobs}", num(q.jobs), "{waiting}", waiting,

@@ -178,10 +178,7 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 // queries returns the filter's query for each queue, and the number of jobs by the
 // counters. With suppressed set, both are of suppressed jobs alone.
 func (f filter) queries(s *snapshot, suppressed bool) (all []inspect.Query, most int64, err error) {
-	for _, q := range s.survey.Queues {
-		if f.Queue != "" && f.Queue != q.Name {
-			continue
-		}
+	for _, q := range s.survey.of(f.Queue) {
 		query, err := f.query(q.Now)
 		if err != nil {
 			return nil, 0, err

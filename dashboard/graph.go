@@ -48,11 +48,9 @@ func layOut(nodes []workflow.NodeInfo) drawing {
 	var levels [][]int
 	for i := range nodes {
 		index[nodes[i].Name] = i
-		for _, names := range [][]string{nodes[i].After, nodes[i].AfterAny} {
-			for _, name := range names {
-				if from, ok := index[name]; ok {
-					before[i] = append(before[i], from)
-				}
+		for _, name := range slices.Concat(nodes[i].After, nodes[i].AfterAny) {
+			if from, ok := index[name]; ok {
+				before[i] = append(before[i], from)
 			}
 		}
 		for len(levels) <= nodes[i].Level {

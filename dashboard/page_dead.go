@@ -81,11 +81,11 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	f.State = broker.StateDead.String()
 	v := h.view(r, "dead", "Dead letters").still()
 	p := deadPage{Filter: f, Later: f.At != "", Now: s.survey.now()}
+	for _, q := range s.survey.of(f.Queue) {
+		p.Total += q.Listed(broker.StateDead)
+		p.Suppressed += q.Suppressed
+	}
 	for _, q := range s.survey.Queues {
-		if f.Queue == "" || f.Queue == q.Name {
-			p.Total += q.Listed(broker.StateDead)
-			p.Suppressed += q.Suppressed
-		}
 		if q.Listed(broker.StateDead) > 0 {
 			p.Queues = append(p.Queues, q.Name)
 		}
@@ -168,9 +168,8 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 
 // dying returns the queues that have dead jobs for the page: from the second page on, only the one that it continues.
 func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
-	f := p.Filter
-	for _, info := range s.survey.Queues {
-		if info.Listed(broker.StateDead) > 0 && (f.Queue == "" || f.Queue == info.Name) && (f.At == "" || f.At == info.Name) {
+	for _, info := range s.survey.of(p.Filter.Queue) {
+		if info.Listed(broker.StateDead) > 0 && (p.Filter.At == "" || p.Filter.At == info.Name) {
 			queues = append(queues, info)
 		}
 	}

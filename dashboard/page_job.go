@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -59,9 +60,8 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error
 	l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
 		page, err := h.inspector.List(r.Context(), inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
 		l := listing{Jobs: page.Jobs, Now: page.Now}
-		at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == queue })
-		if err == nil && at >= 0 && len(page.Jobs) > 0 {
-			info := s.survey.Queues[at]
+		if known := s.survey.of(queue); err == nil && len(known) == 1 && len(page.Jobs) > 0 {
+			info := known[0]
 			info.Now = page.Now // the page's time is that of the job
 			l.Evidence, err = h.inspector.EvidenceIn(r.Context(), &page.Jobs[0], info)
 		}
@@ -80,9 +80,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error
 		p.Why = inspect.Explain(l.Evidence)
 	}
 	p.Now = l.Now
-	if j.Kept != nil {
-		p.Progress = j.Kept.Progress
-	}
+	p.Progress = cmp.Or(j.Kept, new(broker.Kept)).Progress
 	p.Events = life(j, p.Now)
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		p.Headers = append(p.Headers, header{name, j.Headers[name]})
@@ -123,25 +121,34 @@ func life(j *broker.Job, now time.Time) (all []event) {
 		all = append(all, event{At: f.At, Kind: "error", Title: title, Error: f.Message, Stack: f.Stack, Lines: details("code", f.Code,
 			"worker", f.Worker, "version", f.Version)})
 	}
+	return append(all, presentOf(j, now))
+}
+
+// presentOf returns the last event of a job: the state that it is in, and since or until when.
+func presentOf(j *broker.Job, now time.Time) event {
+	e := event{At: now, Kind: j.State.String(), Still: !j.State.Final()}
+	if j.State.Final() {
+		e.At = j.FinishedAt
+	}
 	switch j.State {
 	case broker.StatePending:
-		all = append(all, event{At: now, Kind: "pending", Title: "Pending: waits for its turn", Still: true})
+		e.Title = "Pending: waits for its turn"
 	case broker.StateWaiting:
-		all = append(all, event{At: now, Kind: "waiting", Title: "Held: was " + j.HeldFrom.String(), Still: true})
+		e.Title = "Held: was " + j.HeldFrom.String()
 	case broker.StateScheduled:
-		all = append(all, event{At: j.RunAt, Kind: "scheduled", Title: "Due", Still: true})
+		e.At, e.Title = j.RunAt, "Due"
 	case broker.StateRetry:
-		all = append(all, event{At: j.RunAt, Kind: "retry", Title: "Next run due", Still: true})
+		e.At, e.Title = j.RunAt, "Next run due"
 	case broker.StateActive:
-		all = append(all, event{At: now, Kind: "active", Title: "Running", Still: true, Lines: details("worker", j.Worker)})
+		e.Title, e.Lines = "Running", details("worker", j.Worker)
 	case broker.StateCompleted:
-		all = append(all, event{At: j.FinishedAt, Kind: "completed", Title: "Completed"})
+		e.Title = "Completed"
 	case broker.StateCancelled:
-		all = append(all, event{At: j.FinishedAt, Kind: "cancelled", Title: "Cancelled"})
+		e.Title = "Cancelled"
 	case broker.StateDead:
-		all = append(all, event{At: j.FinishedAt, Kind: "dead", Title: "Dead: " + j.Reason.String()})
+		e.Title = "Dead: " + j.Reason.String()
 	}
-	return all
+	return e
 }
 
 var priorityNames = map[jobs.Priority]string{1: "urgent", 2: "normal", 3: "low", 4: "bulk"}
@@ -159,6 +166,15 @@ func details(pairs ...string) (all []detail) {
 // Facts returns a job's settings and counts.
 func (p jobPage) Facts() []detail {
 	j := p.Job
+	kept := cmp.Or(j.Kept, new(broker.Kept))
+	var steps []string // that will not run again
+	for _, s := range kept.Steps {
+		steps = append(steps, s.Name)
+	}
+	checkpoint := numOrNone(len(kept.Checkpoint))
+	if checkpoint != "" {
+		checkpoint += " bytes"
+	}
 	spanOf := func(d time.Duration, zero string) string {
 		if d == 0 {
 			return zero
@@ -174,8 +190,8 @@ func (p jobPage) Facts() []detail {
 		"Deliveries", num(int64(j.Deliveries)),
 		"Crashes", numOrNone(j.Crashes),
 		"Snoozes", numOrNone(j.Snoozes),
-		"Steps done", stepsDone(j.Kept),
-		"Checkpoint", checkpointSize(j.Kept),
+		"Steps done", strings.Join(steps, ", "),
+		"Checkpoint", checkpoint,
 		"Timeout of a run", spanOf(j.Timeout, "the server's"),
 		"Deadline", clockOrNone(j.Deadline),
 		"Record is kept for", spanOf(j.Retention, ""),
@@ -187,25 +203,6 @@ func (p jobPage) Facts() []detail {
 		"Payload is at", j.PayloadRef,
 		"Enqueued by", j.Source,
 	)
-}
-
-// stepsDone returns the names of the steps that are done and will not run again.
-func stepsDone(k *broker.Kept) string {
-	if k == nil {
-		return ""
-	}
-	var names []string
-	for _, s := range k.Steps {
-		names = append(names, s.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-func checkpointSize(k *broker.Kept) string {
-	if k == nil || len(k.Checkpoint) == 0 {
-		return ""
-	}
-	return num(int64(len(k.Checkpoint))) + " bytes"
 }
 
 func numOrNone(n int) string {

@@ -73,11 +73,9 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	}
 	p.Queues = choices(p.Queues, f.Queue)
 	counts := func(state broker.State) (n int64) {
-		for _, q := range s.survey.Queues {
-			if f.Queue == "" || f.Queue == q.Name {
-				if n += q.Listed(state); state == broker.StateDead && f.Suppressed {
-					n += q.Suppressed
-				}
+		for _, q := range s.survey.of(f.Queue) {
+			if n += q.Listed(state); state == broker.StateDead && f.Suppressed {
+				n += q.Suppressed
 			}
 		}
 		return n
@@ -175,8 +173,8 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 	}
 	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, f.Cursor
 	finds := 0
-	for _, info := range s.survey.Queues {
-		if f.Queue != "" && info.Name != f.Queue || info.Name < f.At {
+	for _, info := range s.survey.of(f.Queue) {
+		if info.Name < f.At {
 			continue
 		}
 		if q.State != broker.StateNone && info.Counts[q.State] == 0 && f.Queue == "" && info.Name != f.At {

@@ -34,11 +34,19 @@ type tile struct {
 	To         string
 }
 
-// count adds a queue's jobs in the tile's state.
-func (t *tile) count(q inspect.QueueInfo, state broker.State) {
-	if t.Count += q.Listed(state); state == broker.StateDead {
-		t.Suppressed += q.Suppressed
+func tileOf(state broker.State, queues []inspect.QueueInfo, to string) tile {
+	t := tile{State: state, To: to}
+	var oldest time.Duration
+	for _, q := range queues {
+		if t.Count += q.Listed(state); state == broker.StateDead {
+			t.Suppressed += q.Suppressed
+		}
+		oldest = max(oldest, q.Age(state))
 	}
+	if oldest > 0 {
+		t.Oldest = span(oldest)
+	}
+	return t
 }
 
 const (
@@ -50,24 +58,9 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request, s *snapshot) 
 	p := overviewPage{Pace: s.total, Charts: chartsOf(r, "")}
 	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
 		broker.StateDead} {
-		t := tile{State: state, To: link("jobs", "state", state.String())}
-		var oldest time.Duration
-		for _, q := range s.survey.Queues {
-			t.count(q, state)
-			oldest = max(oldest, q.Age(state))
-		}
-		if oldest > 0 {
-			t.Oldest = span(oldest)
-		}
-		p.Tiles = append(p.Tiles, t)
+		p.Tiles = append(p.Tiles, tileOf(state, s.survey.Queues, link("jobs", "state", state.String())))
 	}
-	for _, worker := range s.survey.Workers {
-		p.Taken += taken(worker)
-		if worker.Alive(s.survey.now()) {
-			p.Workers++
-			p.Slots += worker.Concurrency
-		}
-	}
+	p.Workers, p.Slots, p.Taken = alive(s.survey.Workers, s.survey.now())
 	p.Alerts = alerts(s)
 	rows := rowsOf(s)
 	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.Backlog, a.Backlog) })
@@ -156,7 +149,7 @@ func rowsOf(s *snapshot) []queueRow {
 		if age := q.Age(broker.StatePending); age > 0 {
 			row.Oldest, row.Age = span(age), age
 		}
-		row.Workers, row.Slots, row.Taken = alive(q)
+		row.Workers, row.Slots, row.Taken = alive(q.Workers, q.Now)
 		deepest = max(deepest, row.Backlog)
 		rows = append(rows, row)
 	}
@@ -177,12 +170,12 @@ func rowsOf(s *snapshot) []queueRow {
 // ones, and ones that are being settled.
 func taken(w inspect.WorkerInfo) int { return min(w.Held, w.Concurrency) }
 
-// alive counts the workers of a queue whose leases have not run out, their slots, and
-// the taken slots, even by jobs of other queues.
-func alive(q inspect.QueueInfo) (workers, slots, full int) {
-	for _, w := range q.Workers {
+// alive counts the workers whose leases have not run out, their slots, and the taken
+// slots, even by jobs of other queues.
+func alive(all []inspect.WorkerInfo, now time.Time) (workers, slots, full int) {
+	for _, w := range all {
 		full += taken(w)
-		if w.Alive(q.Now) {
+		if w.Alive(now) {
 			workers++
 			slots += w.Concurrency
 		}

@@ -84,12 +84,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request, s *snapshot) err
 	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q), Policy: q.Policy,
 		Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
-		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
-		t.count(q, state)
-		if age := q.Age(state); age > 0 {
-			t.Oldest = span(age)
-		}
-		p.Tiles = append(p.Tiles, t)
+		p.Tiles = append(p.Tiles, tileOf(state, []inspect.QueueInfo{q}, link("jobs", "queue", name, "state", state.String())))
 	}
 	for _, one := range q.Workers {
 		p.Workers = append(p.Workers, workerRowOf(one, q.Now))

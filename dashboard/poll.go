@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,18 @@ type snapshot struct {
 type survey struct {
 	Queues  []inspect.QueueInfo
 	Workers []inspect.WorkerInfo
+}
+
+// of returns the queue with a name, or all queues without one.
+func (s survey) of(name string) []inspect.QueueInfo {
+	if name == "" {
+		return s.Queues
+	}
+	at := slices.IndexFunc(s.Queues, func(q inspect.QueueInfo) bool { return q.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return s.Queues[at : at+1]
 }
 
 // now returns the store's time at the look.

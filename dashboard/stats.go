@@ -61,10 +61,8 @@ func (h *Handler) stats(w http.ResponseWriter, r *http.Request, s *snapshot) err
 			lately[name] = p.Lately
 		}
 	}
-	for _, q := range s.survey.Queues {
-		if queue == "" || q.Name == queue {
-			reply.Queues = append(reply.Queues, figures.QueueOf(q, lately))
-		}
+	for _, q := range s.survey.of(queue) {
+		reply.Queues = append(reply.Queues, figures.QueueOf(q, lately))
 	}
 	if queue != "" && len(reply.Queues) == 0 {
 		return broker.ErrNotFound

@@ -103,25 +103,23 @@ func (h *Handler) payload(w http.ResponseWriter, r *http.Request) error {
 // else as a hexadecimal dump. None of it can act on the page.
 func show(p []byte) shownBytes {
 	s := shownBytes{Size: len(p)}
+	shown, isJSON := p, false
+	if len(p) <= maxIndented {
+		shown, isJSON = readable.Indented(p)
+	}
 	switch {
 	case len(p) == 0:
 		return s
-	case len(p) <= maxIndented && readable.Shallow(p) && json.Valid(p):
+	case isJSON:
 		s.Kind = "JSON"
-		var b bytes.Buffer
-		_ = json.Indent(&b, p, "", "  ") // the JSON is valid
-		s.Text, s.Cut = beginning(b.String(), maxShown)
 	case utf8.Valid(p) && !bytes.ContainsRune(p, 0):
 		s.Kind = "text"
-		s.Text, s.Cut = beginning(string(p), maxShown)
 	default:
-		s.Kind = "bytes"
-		s.Cut = len(p) > maxDumped
-		s.Text = hex.Dump(p[:min(len(p), maxDumped)])
+		s.Kind, s.Text, s.Cut = "bytes", hex.Dump(p[:min(len(p), maxDumped)]), len(p) > maxDumped
+		return s
 	}
-	if s.Kind != "bytes" {
-		s.Text = readable.PlainLines(s.Text)
-	}
+	s.Text, s.Cut = beginning(string(shown), maxShown)
+	s.Text = readable.PlainLines(s.Text)
 	return s
 }
 
@@ -139,15 +137,14 @@ func beginning(s string, n int) (string, bool) {
 // editable returns a job's payload as text to edit, or "" if it cannot be edited: it is
 // not JSON, too long for a form, stored elsewhere, encoded by a codec, or shown decoded.
 func (h *Handler) editable(j *broker.Job) string {
-	if h.cfg.Decode != nil || j.Broken != nil || inspect.Editable(j, false) != nil ||
-		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !readable.Shallow(j.Payload) || !json.Valid(j.Payload) {
+	if h.cfg.Decode != nil || j.Broken != nil || inspect.Editable(j, false) != nil || len(j.Payload) > maxShown || !utf8.Valid(j.Payload) {
 		return ""
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, j.Payload, "", "  ") != nil || b.Len() > maxShown {
+	text, isJSON := readable.Indented(j.Payload)
+	if !isJSON || len(text) > maxShown {
 		return ""
 	}
-	return string(readable.AppendJSON(nil, b.Bytes(), readable.Harmful))
+	return string(readable.AppendJSON(nil, text, readable.Harmful))
 }
 
 var errNotEditable = &pageError{http.StatusConflict, "This payload cannot be edited here, nothing was changed: the job runs or has " +

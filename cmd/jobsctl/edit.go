@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // change is how to edit a job's payload, by flags.
@@ -161,7 +162,7 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	content, name := j.Payload, filepath.Join(dir, "payload")
 	if !c.raw {
 		name += ".json"
-		if text, ok := indented(content); ok {
+		if text, ok := readable.Indented(content); ok {
 			content = append(text, '\n')
 		}
 	}

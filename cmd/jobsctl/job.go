@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,20 +125,11 @@ func lines(s string) string { return strings.ReplaceAll(readable.PlainLines(s), 
 // content formats bytes for a terminal: JSON indented, other text line by line,
 // anything else quoted.
 func content(p []byte) string {
-	p, _ = indented(p)
+	p, _ = readable.Indented(p)
 	if utf8.Valid(p) {
 		return lines(string(p))
 	}
 	return strconv.QuoteToASCII(string(p))
-}
-
-// indented returns JSON indented, unless it is too deep for that; anything else is returned as it is.
-func indented(p []byte) (text []byte, ok bool) {
-	var b bytes.Buffer
-	if readable.Shallow(p) && json.Indent(&b, p, "", "  ") == nil {
-		return b.Bytes(), true
-	}
-	return p, false
 }
 
 func (a *app) why() *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -213,7 +214,7 @@ func (d *drawing) draw(nodes []workflow.NodeInfo) {
 	for i := range nodes {
 		n := &nodes[i]
 		d.width = min(max(d.width, len([]rune(n.Name))+3*min(n.Level, 4)), 50)
-		if before := append(n.After[:len(n.After):len(n.After)], n.AfterAny...); len(before) == 1 {
+		if before := slices.Concat(n.After, n.AfterAny); len(before) == 1 {
 			d.kids[before[0]] = append(d.kids[before[0]], n)
 		} else {
 			roots = append(roots, n)
@@ -249,8 +250,8 @@ func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
 	text := fmt.Sprintf("%s %s", sign(n.State), plain(n.Name))
 	pad := max(d.width+4-len([]rune(branch+text)), 1)
 	line := branch + text + strings.Repeat(" ", pad) + string(n.State)
-	if len(n.After)+len(n.AfterAny) > 1 {
-		line += ", after " + short(plain(strings.Join(append(n.After[:len(n.After):len(n.After)], n.AfterAny...), ", ")), 60)
+	if before := slices.Concat(n.After, n.AfterAny); len(before) > 1 {
+		line += ", after " + short(plain(strings.Join(before, ", ")), 60)
 	}
 	if n.Signal != "" {
 		line += ", signal " + plain(n.Signal)

@@ -2,6 +2,8 @@
 package readable
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -155,6 +157,15 @@ func Shallow(p []byte) bool {
 		}
 	}
 	return true
+}
+
+// Indented returns JSON indented, unless it is too deep for that; anything else is returned as it is.
+func Indented(p []byte) (text []byte, ok bool) {
+	var b bytes.Buffer
+	if Shallow(p) && json.Indent(&b, p, "", "  ") == nil {
+		return b.Bytes(), true
+	}
+	return p, false
 }
 
 // Number formats a number with a comma between groups of three digits.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -208,37 +208,27 @@ func (m *measurement) singles(ctx context.Context) (figure, error) {
 	defer shown.end()
 	var next atomic.Int64
 	took := make([]time.Duration, m.jobs)
-	errs := make(chan error, m.callers)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	callers, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
-	var callers sync.WaitGroup
 	for range m.callers {
-		callers.Go(func() {
-			for {
-				n := int(next.Add(1))
-				if n > m.jobs {
-					return
-				}
+		callers.Go(func() error {
+			for n := int(next.Add(1)); n <= m.jobs; n = int(next.Add(1)) {
 				sent := time.Now()
 				if _, err := client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
-					errs <- err
-					cancel()
-					return
+					return err
 				}
 				took[n-1] = time.Since(sent)
 				if n%1000 == 0 {
 					shown.at(n)
 				}
 			}
+			return nil
 		})
 	}
-	callers.Wait()
+	err := callers.Wait()
 	wall := time.Since(began)
-	select {
-	case err := <-errs:
+	if err != nil {
 		return figure{}, err
-	default:
 	}
 	m.filled += m.jobs
 	f := speed("enqueue one by one", m.jobs, wall)

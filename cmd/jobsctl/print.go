@@ -74,7 +74,7 @@ var workColumns = append(append([]column{
 // workCells returns cells with how many jobs completed and failed, how long they took,
 // and when the backlog will be gone.
 func workCells(w inspect.Work, backlog int64) []any {
-	gone := cell{text: "", key: int64(0)}
+	gone := cell{key: int64(0)}
 	if d, ok := w.Gone(backlog); ok && backlog > 0 && w.Known() {
 		gone = cell{text: span(d), key: int64(d)}
 	}
@@ -105,48 +105,46 @@ func latencyCells(l inspect.Latency) (cells []any) {
 
 // perSecond returns the cell of a rate, blank if it is unknown.
 func perSecond(w inspect.Work, n int64) cell {
-	if !w.Known() {
-		return cell{text: "", key: int64(0)}
-	}
 	rate := w.PerSecond(n)
-	key := int64(rate * 1e6)
+	text := fmt.Sprintf("%.0f", rate)
 	switch {
+	case !w.Known():
+		return cell{key: int64(0)}
 	case rate == 0:
-		return cell{text: "0", key: key}
+		text = "0"
 	case rate < 0.1:
-		return cell{text: fmt.Sprintf("%.2g", rate), key: key}
+		text = fmt.Sprintf("%.2g", rate)
 	case rate < 10:
-		return cell{text: fmt.Sprintf("%.1f", rate), key: key}
+		text = fmt.Sprintf("%.1f", rate)
 	}
-	return cell{text: fmt.Sprintf("%.0f", rate), key: key}
+	return cell{text: text, key: int64(rate * 1e6)}
 }
 
 // failureRate returns a cell in percent, blank if nothing ran.
 func failureRate(w inspect.Work) cell {
 	rate := w.FailureRate() * 100
-	switch key := int64(rate * 1e6); {
+	text := fmt.Sprintf("%.0f%%", rate)
+	switch {
 	case w.Completed+w.Failed+w.Crashed == 0:
-		return cell{text: "", key: int64(0)}
-	case rate == 0:
-		return cell{text: "0%", key: key}
-	case rate < 1:
-		return cell{text: "<1%", key: key}
-	default:
-		return cell{text: fmt.Sprintf("%.0f%%", rate), key: key}
+		text = ""
+	case rate > 0 && rate < 1:
+		text = "<1%"
 	}
+	return cell{text: text, key: int64(rate * 1e6)}
 }
 
 // took returns the cell of a duration measured over n jobs, blank if n is 0.
 func took(d time.Duration, n int64) cell {
+	text := span(d)
 	switch {
 	case n == 0:
-		return cell{text: "", key: int64(0)}
+		return cell{key: int64(0)}
 	case d < 10*time.Millisecond:
-		return cell{text: fmt.Sprintf("%.1fms", d.Seconds()*1000), key: int64(d)}
+		text = fmt.Sprintf("%.1fms", d.Seconds()*1000)
 	case d < time.Second:
-		return cell{text: fmt.Sprintf("%dms", d.Milliseconds()), key: int64(d)}
+		text = fmt.Sprintf("%dms", d.Milliseconds())
 	case d < time.Minute:
-		return cell{text: fmt.Sprintf("%.1fs", d.Seconds()), key: int64(d)}
+		text = fmt.Sprintf("%.1fs", d.Seconds())
 	}
-	return cell{text: span(d), key: int64(d)}
+	return cell{text: text, key: int64(d)}
 }

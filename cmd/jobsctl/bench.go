@@ -115,7 +115,8 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 		err = errors.Join(err, removeWhole(ctx, i, p.queue))
 	}()
 	a.say("%d jobs of %d bytes, %d callers, %d handlers, through the queue %s", p.jobs, p.size, p.callers, p.slots, p.queue)
-	m := &measurement{plan: p, broker: b, app: a, payload: make([]byte, p.size)}
+	m := &measurement{plan: p, broker: b, client: jobs.NewClient(b, jobs.ClientConfig{}), app: a, payload: make([]byte, p.size)}
+	defer m.client.Close()
 	for _, measure := range []func(context.Context) (figure, error){m.batches, m.singles, m.drain, m.pickup} {
 		f, err := measure(ctx)
 		if err != nil {
@@ -160,6 +161,7 @@ func removeWhole(ctx context.Context, i *inspect.Inspector, queue string) (err e
 type measurement struct {
 	plan
 	broker  broker.Broker
+	client  *jobs.Client
 	app     *app
 	payload []byte
 	filled  int // jobs that are waiting for drain
@@ -179,8 +181,6 @@ func speed(measure string, n int, took time.Duration) figure {
 
 // batches measures how fast batches of jobs are enqueued.
 func (m *measurement) batches(ctx context.Context) (figure, error) {
-	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
-	defer client.Close()
 	shown := m.app.progress("enqueue in batches", m.jobs)
 	defer shown.end()
 	tasks := make([]*jobs.Task, min(m.jobs, benchBatch))
@@ -190,7 +190,7 @@ func (m *measurement) batches(ctx context.Context) (figure, error) {
 	began := time.Now()
 	for done := 0; done < m.jobs; {
 		n := min(len(tasks), m.jobs-done)
-		if _, err := client.EnqueueMany(ctx, tasks[:n], jobs.WithQueue(m.queue)); err != nil {
+		if _, err := m.client.EnqueueMany(ctx, tasks[:n], jobs.WithQueue(m.queue)); err != nil {
 			return figure{}, err
 		}
 		done += n
@@ -202,8 +202,6 @@ func (m *measurement) batches(ctx context.Context) (figure, error) {
 
 // singles measures how fast many callers enqueue jobs one by one.
 func (m *measurement) singles(ctx context.Context) (figure, error) {
-	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
-	defer client.Close()
 	shown := m.app.progress("enqueue one by one", m.jobs)
 	defer shown.end()
 	var next atomic.Int64
@@ -214,7 +212,7 @@ func (m *measurement) singles(ctx context.Context) (figure, error) {
 		callers.Go(func() error {
 			for n := int(next.Add(1)); n <= m.jobs; n = int(next.Add(1)) {
 				sent := time.Now()
-				if _, err := client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
+				if _, err := m.client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
 					return err
 				}
 				took[n-1] = time.Since(sent)
@@ -285,8 +283,6 @@ const pickupPatience = 10 * time.Second
 
 // pickup measures how long single jobs take to reach an idle worker.
 func (m *measurement) pickup(ctx context.Context) (figure, error) {
-	client := jobs.NewClient(m.broker, jobs.ClientConfig{})
-	defer client.Close()
 	shown := m.app.progress("pickup", m.pickups)
 	defer shown.end()
 	begun := make(chan time.Time, m.slots)
@@ -299,7 +295,7 @@ func (m *measurement) pickup(ctx context.Context) (figure, error) {
 		began := time.Now()
 		for n := range m.pickups + 1 { // the first is not counted: the worker is still starting
 			sent := time.Now()
-			if _, err := client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
+			if _, err := m.client.Enqueue(ctx, m.task(), jobs.WithQueue(m.queue)); err != nil {
 				return err
 			}
 			select {

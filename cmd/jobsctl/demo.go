@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/dashboard"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/demo"
@@ -136,13 +135,8 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 		a.say("These queues were not removed: %s", strings.Join(d.Queues(), ", "))
 		return nil
 	}
-	return removeDemo(end, t.Broker, d.Queues())
-}
-
-func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
-	i := inspect.New(b)
-	for _, queue := range queues {
-		if err := removeWhole(ctx, i, queue); err != nil {
+	for _, queue := range d.Queues() {
+		if err := removeWhole(end, inspect.New(t.Broker), queue); err != nil {
 			return err
 		}
 	}

@@ -88,10 +88,11 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 	}
-	export := func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Export(ctx, w) }
-	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported", Do: export}}
+	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported"}}
+	d.Do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Export(ctx, w) }
 	if remove {
-		d.Done, d.Do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+		d.Done = "exported and deleted"
+		d.Do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}

@@ -29,16 +29,21 @@ type filter struct {
 
 // flags adds the flags of f; state is the default.
 func (f *filter) flags(flags *pflag.FlagSet, state string) {
+	f.commonFlags(flags)
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default: all)")
 	flags.StringVarP(&f.state, "state", "s", state, "state of the jobs; \"jobsctl ls --help\" lists the states")
+	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
+	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
+	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
+}
+
+// commonFlags adds the flags of f that moves have too.
+func (f *filter) commonFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&f.key, "key", "k", "", "partition key")
-	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
 	flags.StringVar(&f.text, "error", "", "text that the last error contains")
 	spanFlag(flags, &f.olderThan, "older-than", 0, "older than this, such as 3d: by creation, end or due time, depending on the state")
 	spanFlag(flags, &f.newerThan, "newer-than", 0, "newer than this")
-	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
-	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
 }
 
 // deadFlags adds the flags of f that select dead jobs.

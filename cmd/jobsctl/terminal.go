@@ -39,11 +39,10 @@ func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any)
 		if text == "" {
 			fmt.Fprintln(a.err)
 		}
-		switch strings.ToLower(strings.TrimSpace(text)) {
-		case "y", "yes":
-			return nil
+		if word := strings.ToLower(strings.TrimSpace(text)); word != "y" && word != "yes" {
+			return errUnconfirmed
 		}
-		return errUnconfirmed
+		return nil
 	}
 }
 
@@ -65,15 +64,12 @@ func onTerminal(w io.Writer) io.Writer {
 // terminalWidth returns the width of the terminal out, or 0 if out is not a terminal or its width is
 // unknown.
 func terminalWidth(out any) int {
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0
+	if f, ok := out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
+	return 0
 }
 
 // progress shows on a terminal how far a long operation is, and how long it will take.

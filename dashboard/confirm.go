@@ -137,11 +137,11 @@ func (h *Handler) confirm(w http.ResponseWriter, r *http.Request) error {
 	if exact && n == 0 {
 		return errNoneLeft
 	}
-	back := b.filter.link("jobs")
+	back := b.filter.To("jobs")
 	if b.group != nil {
 		f := b.filter
 		f.Type = r.URL.Query().Get("type")
-		back = f.link("dead")
+		back = f.To("dead")
 	}
 	p := confirmPage{Verb: b.verb, About: b.about, Do: "bulk?" + r.URL.RawQuery, Back: back, In: b.in, Count: n, Exact: exact,
 		Most: b.most, Grave: b.verb.Grave}

@@ -34,8 +34,8 @@ func readFilter(q url.Values) filter {
 		Suppressed: q.Get("suppressed") != "", At: q.Get("at"), Cursor: q.Get("cursor")}
 }
 
-// link returns the URL of a page with this filter.
-func (f filter) link(page string) string {
+// To returns the URL of a page, or of a decision, with this filter.
+func (f filter) To(page string) string {
 	suppressed := ""
 	if f.Suppressed {
 		suppressed = "1"
@@ -51,16 +51,6 @@ func (f filter) First() filter {
 	return f
 }
 
-// Link returns the URL of this page of the search.
-func (f filter) Link() string { return f.link("jobs") }
-
-// Act returns the URL for decisions about checked rows of this page.
-func (f filter) Act() string { return f.link("act") }
-
-// Confirm returns the URL that asks for confirmation of a decision about all selected
-// jobs.
-func (f filter) Confirm() string { return f.link("confirm") }
-
 // In returns the URL of the filter with another state, at its first page.
 func (f filter) In(state string) string {
 	f = f.First()
@@ -68,7 +58,7 @@ func (f filter) In(state string) string {
 	if state != broker.StateDead.String() {
 		f.Reason = ""
 	}
-	return f.link("jobs")
+	return f.To("jobs")
 }
 
 // Narrow reports whether the filter selects fewer jobs than a state of a queue has.
@@ -101,14 +91,14 @@ func (f filter) newest(q inspect.Query) bool {
 func (f filter) InQueue(name string) string {
 	f = f.First()
 	f.Queue = name
-	return f.link("jobs")
+	return f.To("jobs")
 }
 
 // Ordered returns the URL of the filter with an order, at its first page.
 func (f filter) Ordered(order string) string {
 	f = f.First()
 	f.Order = order
-	return f.link("jobs")
+	return f.To("jobs")
 }
 
 // Words returns what a filter selects, in words.

@@ -96,7 +96,7 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 		return err
 	}
 	if p.Whole = r.FormValue("all") != ""; !p.Whole {
-		p.All = f.First().link("dead") + "&all=1"
+		p.All = f.First().To("dead") + "&all=1"
 	}
 	if err := h.sample(r.Context(), s, query, &p); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 	if len(queues) == 1 && len(left) == 1 && !p.Whole {
 		next := p.Filter
 		next.At, next.Cursor = left[0].Queue, left[0].Cursor
-		p.Next = next.link("dead")
+		p.Next = next.To("dead")
 	} else {
 		for _, one := range left {
 			p.Rest = append(p.Rest, one.Queue)

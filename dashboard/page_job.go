@@ -18,24 +18,22 @@ import (
 )
 
 type jobPage struct {
-	Job       *broker.Job
-	Now       time.Time
-	Why       []inspect.Explanation
-	Events    []event
-	Headers   []header
-	Trace     string // ID
-	TraceURL  string
-	Verbs     []verb
-	MaySee    bool // payload and result
-	Payload   *shownBytes
-	Result    *shownBytes
-	Progress  broker.Progress
-	See, Hide string // URLs of the page with and without payload
-	Download  string
-	Edit      string // the payload as text to edit; empty if it cannot be edited
-	EditTo    string
-	Redrive   bool   // it can be redriven after the edit
-	CopyAs    string // the ID for a copy; empty if the job cannot be copied
+	Job      *broker.Job
+	Now      time.Time
+	Why      []inspect.Explanation
+	Events   []event
+	Headers  []header
+	Trace    string // ID
+	TraceURL string
+	Verbs    []verb
+	MaySee   bool // payload and result
+	Payload  *shownBytes
+	Result   *shownBytes
+	Progress broker.Progress
+	Edit     string // the payload as text to edit; empty if it cannot be edited
+	EditTo   string
+	Redrive  bool   // it can be redriven after the edit
+	CopyAs   string // the ID for a copy; empty if the job cannot be copied
 }
 
 type header struct{ Name, Value string }
@@ -88,8 +86,6 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error
 	if p.Trace != "" && h.cfg.TraceURL != "" {
 		p.TraceURL = strings.ReplaceAll(h.cfg.TraceURL, tracePlace, url.PathEscape(p.Trace))
 	}
-	p.See, p.Hide = link("job", "queue", queue, "id", id, "show", "payload"), jobLink(j)
-	p.Download = link("payload", "queue", queue, "id", id)
 	if query.Get("show") == "payload" && !refreshes(r) {
 		if err := h.showPayload(r, v, &p); err != nil {
 			return err

@@ -108,7 +108,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	if p.at != "" {
 		next := f
 		next.At, next.Cursor = p.at, p.cursor
-		p.Next = next.link("jobs")
+		p.Next = next.To("jobs")
 	}
 	if p.Rows = verbsFor(v, query.State, true, f.Suppressed || f.ID != ""); f.ID == "" {
 		p.Bulk = p.Rows
@@ -121,7 +121,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	p.Sort = headsOf(columns, f.Sort, func(by string) string {
 		to := f
 		to.Sort = by
-		return to.link("jobs")
+		return to.To("jobs")
 	})
 	v.Live = f.ID == "" // the beginning of an ID takes many calls
 	return v.show(w, r, "jobs", p)

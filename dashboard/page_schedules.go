@@ -49,21 +49,12 @@ func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
 	return h.view(r, "schedules", "Schedules").still().show(w, r, "schedules", p)
 }
 
-type schedulePage struct {
-	schedule.Info
-	LastJobTo string // URL; empty if nothing was enqueued
-}
-
 func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 	info, err := h.cfg.Schedules.Get(r.Context(), r.URL.Query().Get("id"))
 	if err != nil {
 		return aboutSchedule(err)
 	}
-	p := schedulePage{Info: info}
-	if info.LastJob != "" {
-		p.LastJobTo = link("job", "queue", info.LastQueue, "id", info.LastJob)
-	}
-	return h.view(r, "schedules", "Schedule "+text(info.ID)).still().show(w, r, "schedule", p)
+	return h.view(r, "schedules", "Schedule "+text(info.ID)).still().show(w, r, "schedule", info)
 }
 
 // aboutSchedule rewords errors that name a job, as a schedule is stored as one.

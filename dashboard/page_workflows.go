@@ -63,13 +63,12 @@ func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 // workflowPage shows one workflow: its nodes as a graph and by level.
 type workflowPage struct {
 	workflow.Info
-	Graph      *workflowGraph // nil if only one level is shown, or there are no nodes
-	Levels     []workflowLevel
-	Level      string // the only level to show; empty means all
-	MayCancel  bool
-	MayRetry   bool
-	MayDelete  bool
-	ParentLink string
+	Graph     *workflowGraph // nil if only one level is shown, or there are no nodes
+	Levels    []workflowLevel
+	Level     string // the only level to show; empty means all
+	MayCancel bool
+	MayRetry  bool
+	MayDelete bool
 }
 
 // workflowLevel is one level of a workflow: nodes with the same number of levels before
@@ -108,9 +107,6 @@ func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := workflowPage{Info: info, Level: q.Get("level"), MayCancel: !info.State.Ended(), MayRetry: info.State == workflow.StateFailed,
 		MayDelete: info.State.Ended() && info.Parent == ""}
-	if info.Parent != "" {
-		p.ParentLink = link("workflow", "id", info.Parent)
-	}
 	p.Levels = levelsOf(&info, p.Level)
 	if p.Level != "" && len(p.Levels) == 0 {
 		return notFound("There is no such level.")

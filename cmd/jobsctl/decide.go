@@ -20,8 +20,6 @@ type decision struct {
 	kind        broker.OperationKind
 	short, long string
 	state       broker.State // default of the filter; StateNone: the user must give one
-	flags       func(*pflag.FlagSet)
-	check       func() error
 }
 
 // verb returns the decision of package inspect that has the name of an operation.
@@ -52,11 +50,16 @@ func (a *app) reschedule() *cobra.Command {
 	var due time.Time
 	d := verb(broker.OpReschedule, "Change when scheduled, retry and pending jobs are due",
 		"Change when scheduled, retry and pending jobs are due. Without --in and --at they\nare due at once.", broker.StateScheduled)
-	d.flags = func(flags *pflag.FlagSet) {
-		spanFlag(flags, &in, "in", 0, "due after this time, such as 2h")
-		flags.StringVar(&when, "at", "", "due at this time, such as 2026-01-02T15:04:05Z")
+	d.Do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+		if in != 0 {
+			return s.RescheduleIn(ctx, in)
+		}
+		return s.Reschedule(ctx, due)
 	}
-	d.check = func() (err error) {
+	cmd := a.decide(d)
+	spanFlag(cmd.Flags(), &in, "in", 0, "due after this time, such as 2h")
+	cmd.Flags().StringVar(&when, "at", "", "due at this time, such as 2026-01-02T15:04:05Z")
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
 		if when == "" {
 			return nil
 		}
@@ -68,13 +71,7 @@ func (a *app) reschedule() *cobra.Command {
 		}
 		return nil
 	}
-	d.Do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
-		if in != 0 {
-			return s.RescheduleIn(ctx, in)
-		}
-		return s.Reschedule(ctx, due)
-	}
-	return a.decide(d)
+	return cmd
 }
 
 // asksBefore returns what the help says after "The command asks before it".
@@ -96,11 +93,6 @@ func (a *app) decide(d *decision) *cobra.Command {
 			"With IDs, only --queue and --state count: jobs in another state are refused.\n" +
 			"--dry-run only counts the jobs. The command asks before it " + asksBefore(d) + ".",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.check != nil {
-				if err := d.check(); err != nil {
-					return err
-				}
-			}
 			n, err := namedJobs(cmd.Flags(), &f, args, dry)
 			if err != nil {
 				return err
@@ -137,9 +129,6 @@ func (a *app) decide(d *decision) *cobra.Command {
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the jobs")
 	cmd.Flags().BoolVar(&all, "all", false, "all jobs in the state")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
-	if d.flags != nil {
-		d.flags(cmd.Flags())
-	}
 	return cmd
 }
 

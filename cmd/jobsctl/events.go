@@ -46,22 +46,19 @@ The time is when the command saw the event. Events are hints: each comes at most
 once, and some are lost while the store is away. Following them costs the store a
 little for each job that ends.`,
 		Example: "  jobsctl events --state dead,retry\n  jobsctl events mail --json | jq -r .last_error",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			for _, name := range states {
 				if _, err := stateNamed(name); err != nil {
 					return err
 				}
 			}
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
 			f := follower{app: a, inspector: i, states: states}
-			if err = f.follow(cmd.Context(), args); cmd.Context().Err() != nil {
+			err := f.follow(ctx, args)
+			if ctx.Err() != nil {
 				return nil // the usual end
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVarP(&states, "state", "s", nil, "only events that took jobs into these states (default: all)")
 	return cmd

@@ -45,27 +45,23 @@ func (a *app) listKeys() *cobra.Command {
 counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
 active (the limit of running jobs is reached) or rate.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			if len(args) > 1 && top > 0 {
 				return misuse("give a KEY or --top, not both")
 			}
-			i, err := a.inspector(cmd.Context())
-			if err != nil {
-				return err
-			}
-			info, err := i.Queue(cmd.Context(), args[0])
+			info, err := i.Queue(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			l := a.newList(keyColumns)
-			for k, err := range a.someKeys(cmd.Context(), i, args[0], args[1:], top) {
+			for k, err := range a.someKeys(ctx, i, args[0], args[1:], top) {
 				if err != nil {
 					return err
 				}
 				l.add(viewKey(k), k.Key, k.Pending, k.Active, k.Depth, k.Oldest, blockText(k, info.Now), k.Head, keyRules(k.Policy))
 			}
 			return l.end()
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&top, "top", 0, "show only this number of keys, those with the most jobs first")
 	a.sortFlag(cmd, keyColumns)

@@ -112,29 +112,24 @@ One of the store's servers stores the totals: once a minute for a day, and once 
 hour for 90 days. What happens while no server runs counts for the period in which
 one runs again. Periods in which nothing happened are left out, and so is, without
 QUEUE, the minute in which a queue is removed.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.inspecting(func(ctx context.Context, i *inspect.Inspector, args []string) error {
 			if since <= 0 || rows < 1 {
 				return misuse("--since and --rows must be more than zero")
 			}
-			return a.historyOf(cmd.Context(), strings.Join(args, ""), since, rows)
-		},
+			points, err := i.History(ctx, strings.Join(args, ""), since)
+			if err != nil {
+				return err
+			}
+			return a.listPeriods(inspect.Periods(points, since, rows))
+		}),
 	}
 	spanFlag(cmd.Flags(), &since, "since", time.Hour, "how far back, at most 90d")
 	cmd.Flags().IntVar(&rows, "rows", 24, "how many periods at most")
 	return cmd
 }
 
-func (a *app) historyOf(ctx context.Context, queue string, since time.Duration, rows int) error {
-	i, err := a.inspector(ctx)
-	if err != nil {
-		return err
-	}
-	points, err := i.History(ctx, queue, since)
-	if err != nil {
-		return err
-	}
+func (a *app) listPeriods(all []inspect.Period) error {
 	l := a.newList(historyColumns)
-	all := inspect.Periods(points, since, rows)
 	for n, p := range all {
 		if p.Totals == (inspect.Totals{}) && n+1 < len(all) {
 			continue

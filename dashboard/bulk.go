@@ -212,9 +212,6 @@ func groupOf(q url.Values) *inspect.Group {
 	return &inspect.Group{Type: q.Get("of-type"), Fingerprint: q.Get("like")}
 }
 
-// workPage lists bulk operations, the newest first.
-type workPage struct{ Operations []operationRow }
-
 // operationRow is an operation as its page shows it.
 type operationRow struct {
 	ID, Verb, About, Who string
@@ -230,9 +227,10 @@ type operationRow struct {
 	Beyond               bool   // it cannot be undone, see operation
 }
 
+// work lists the bulk operations.
 func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 	v := h.view(r, "work", "Bulk operations")
-	var p workPage
+	var rows []operationRow
 	for _, o := range h.bulk.list() {
 		o.mu.Lock()
 		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, Who: o.who, Rate: o.rate, Report: o.report, Most: o.most,
@@ -253,8 +251,8 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 			row.Refusals = append(row.Refusals, text(f.ID)+": "+why(f))
 		}
 		o.mu.Unlock()
-		p.Operations = append(p.Operations, row)
+		rows = append(rows, row)
 	}
-	slices.Reverse(p.Operations)
-	return v.show(w, r, "work", p)
+	slices.Reverse(rows) // the newest first
+	return v.show(w, r, "work", rows)
 }

@@ -85,13 +85,8 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	v := h.view(r, "", "Error")
 	v.Live = r.Method == http.MethodGet && status >= 500
-	v.Data = errorPage{Status: status, Text: text}
+	v.Data = text
 	if err := render(w, r, "error", v, status); err != nil {
 		h.log.Warn("jobs dashboard: a page cannot be made", "error", err)
 	}
-}
-
-type errorPage struct {
-	Status int
-	Text   string
 }

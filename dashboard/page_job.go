@@ -22,7 +22,7 @@ type jobPage struct {
 	Now      time.Time
 	Why      []inspect.Explanation
 	Events   []event
-	Headers  []header
+	Headers  []detail
 	Trace    string // ID
 	TraceURL string
 	Verbs    []verb
@@ -35,8 +35,6 @@ type jobPage struct {
 	Redrive  bool   // it can be redriven after the edit
 	CopyAs   string // the ID for a copy; empty if the job cannot be copied
 }
-
-type header struct{ Name, Value string }
 
 // event is an event in the life of a job. Kind is a state, or "error".
 type event struct {
@@ -81,7 +79,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request, s *snapshot) error
 	p.Progress = cmp.Or(j.Kept, new(broker.Kept)).Progress
 	p.Events = life(j, p.Now)
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
-		p.Headers = append(p.Headers, header{name, j.Headers[name]})
+		p.Headers = append(p.Headers, detail{name, j.Headers[name]})
 	}
 	if p.Trace != "" && h.cfg.TraceURL != "" {
 		p.TraceURL = strings.ReplaceAll(h.cfg.TraceURL, tracePlace, url.PathEscape(p.Trace))

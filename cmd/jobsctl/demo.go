@@ -52,9 +52,9 @@ printed address contains a secret. With --addr on a network there are no control
 The demo ends on Ctrl-C (or q), on SIGTERM, or after --for. Then the workers
 drain, and the demo accounts for every job: done, waiting, dead or lost.
 
---broker uses a real store, with queues of the demo's own that are removed at
-the end. So you can run the other commands on them. JOBS_BROKER and the configuration file
-are not read.`,
+--broker uses a real store, with queues of the demo's own that are removed at the
+end. So you can run the other commands on them. JOBS_BROKER and the configuration
+file are not read.`,
 		Example: "  jobsctl demo\n  jobsctl demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n" +
 			"  jobsctl demo --broker redis://localhost:6379 --for 2m",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,12 +177,7 @@ func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("the editor: %w; nothing was changed", err)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	edited, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	edited, err := a.read(name)
 	if err == nil && bytes.Equal(edited, content) {
 		return j.Payload, nil
 	}

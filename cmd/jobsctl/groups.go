@@ -107,15 +107,11 @@ var groupColumns = []column{
 
 // extent returns when the first and the last job of all groups died.
 func extent(groups []inspect.Group) (from, until time.Time) {
-	for n, g := range groups {
-		if n == 0 || g.First.Before(from) {
-			from = g.First
-		}
-		if g.Last.After(until) {
-			until = g.Last
-		}
+	if len(groups) == 0 {
+		return from, until
 	}
-	return from, until
+	return slices.MinFunc(groups, func(a, b inspect.Group) int { return a.First.Compare(b.First) }).First,
+		slices.MaxFunc(groups, func(a, b inspect.Group) int { return a.Last.Compare(b.Last) }).Last
 }
 
 // trendParts is how many characters a trend has: enough to show a shape, few enough for

@@ -13,20 +13,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// table aligns columns.
+// table aligns names and values.
 type table struct{ w *tabwriter.Writer }
 
-func (a *app) table(heads ...string) table {
+func (a *app) table(name, value string) table {
 	t := table{tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)}
-	t.row(heads...)
+	t.row(name, value)
 	return t
 }
 
-func (t table) row(cells ...string) {
-	for i, cell := range cells {
-		cells[i] = plain(cell)
-	}
-	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+func (t table) row(name, value string) {
+	fmt.Fprintln(t.w, strings.TrimRight(plain(name)+"\t"+plain(value), "\t"))
 }
 
 // field adds a row, unless the value is empty.

@@ -218,8 +218,7 @@ func (a *app) said(done string, do scheduleVerb) scheduleVerb {
 func (a *app) scheduleRun() *cobra.Command {
 	return a.eachSchedule("run", "Enqueue one more job of each schedule, at once",
 		`Enqueue one more job of each schedule, at once. A pause and the overlap policy are
-ignored. A server that runs schedules enqueues the jobs. The
-command prints their IDs.`,
+ignored. A server that runs schedules enqueues the jobs. The command prints their IDs.`,
 		false, func(s *schedule.Schedules, ctx context.Context, id string) error {
 			job, err := s.RunNow(ctx, id)
 			if err != nil {

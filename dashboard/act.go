@@ -59,7 +59,8 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		if total.Add(report); report.Refused > 0 && !broker.StoreFailed(err) { // the report says so
 			err = nil
 		}
-		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
+		h.audit(who, v.Name, err, "queue", queue, "ids", ids[:min(len(ids), 20)], "jobs", len(ids),
+			"done", report.Done, "refused", report.Refused)
 		if err != nil {
 			h.poller.changed()
 			return partly(err, v.Done, total)
@@ -159,9 +160,6 @@ func why(f inspect.Refusal) string {
 	}
 	return said
 }
-
-// some returns the first 20 IDs, for the log.
-func some(ids []string) []string { return ids[:min(len(ids), 20)] }
 
 // copyJob enqueues a copy of the job in the URL. The form names the ID of the copy, so
 // that a form sent twice enqueues one job.

@@ -44,16 +44,14 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request, s *snapshot) er
 }
 
 type queuePage struct {
+	inspect.QueueInfo
 	Row     queueRow
 	Charts  charts
 	Held    held
 	More    *queueMore // nil on refreshes
 	Tiles   []tile
 	Lines   []line
-	Policy  inspect.Policy
 	Form    []ruleField
-	AsOf    time.Time
-	Now     time.Time
 	Workers []workerRow
 }
 
@@ -81,8 +79,8 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request, s *snapshot) err
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q), Policy: q.Policy,
-		Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{QueueInfo: q, Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q),
+		Form: formOf(q.Policy, false)}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		p.Tiles = append(p.Tiles, tileOf(state, []inspect.QueueInfo{q}, link("jobs", "queue", name, "state", state.String())))
 	}

@@ -24,15 +24,7 @@ var errNoVerb = badRequest("There is no such decision.")
 // act carries out a decision about jobs: the one in the URL, or the checked rows of a
 // list. Then it redirects to the page that shows them.
 func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
-	v, ok := verbNamed(r.PostFormValue("verb"))
-	if !ok {
-		return errNoVerb
-	}
-	who, err := h.authorize(r, v.action)
-	if err != nil {
-		return err
-	}
-	delay, err := parseSpan("In", r.PostFormValue("in"))
+	v, who, delay, err := h.readVerb(r)
 	if err != nil {
 		return err
 	}
@@ -84,6 +76,18 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	from.Set("notice", id)
 	redirect(w, "jobs", from.Encode())
 	return nil
+}
+
+// readVerb returns the verb that a form asks for, who does, and the time span for verbs that set a time.
+func (h *Handler) readVerb(r *http.Request) (v verb, who string, delay time.Duration, err error) {
+	v, ok := verbNamed(r.PostFormValue("verb"))
+	if !ok {
+		return v, "", 0, errNoVerb
+	}
+	if who, err = h.authorize(r, v.action); err == nil {
+		delay, err = parseSpan("In", r.PostFormValue("in"))
+	}
+	return v, who, delay, err
 }
 
 // cameBack returns the refusal of a job that had ended by the page in the browser, and that

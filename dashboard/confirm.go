@@ -47,12 +47,8 @@ type bulkOf struct {
 
 // readBulk parses and checks a request for a bulk decision.
 func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
-	v, ok := verbNamed(r.PostFormValue("verb"))
-	if !ok {
-		return b, errNoVerb
-	}
-	b.verb = v
-	if b.who, err = h.authorize(r, v.action); err != nil {
+	b.in = r.PostFormValue("in")
+	if b.verb, b.who, b.delay, err = h.readVerb(r); err != nil {
 		return b, err
 	}
 	b.rate, err = parseCount("Jobs per second", r.PostFormValue("rate"))
@@ -60,10 +56,6 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 		err = badRequest("Jobs per second: at most %d; leave it empty for no limit.", maxRate)
 	}
 	if err != nil {
-		return b, err
-	}
-	b.in = r.PostFormValue("in")
-	if b.delay, err = parseSpan("In", b.in); err != nil {
 		return b, err
 	}
 	s, err := h.poller.current(r.Context())

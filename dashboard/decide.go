@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,6 +25,9 @@ func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, d decision) e
 		return err
 	}
 	done, err := d.do(r.Context(), who)
+	if errors.Is(err, errNoVerb) {
+		return err
+	}
 	h.poller.changed()
 	h.audit(who, d.verb, err, d.about...)
 	if err != nil {

@@ -85,7 +85,6 @@ func asksBefore(d *decision) string {
 func (a *app) decide(d *decision) *cobra.Command {
 	var f filter
 	var dry, all bool
-	var rate int
 	cmd := &cobra.Command{
 		Use:   d.Name + " [ID…]",
 		Short: d.short,
@@ -115,7 +114,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 			} else if !d.kind.Allowed(state) { // otherwise --dry-run would count jobs that are refused
 				return misuse("jobs in state %s cannot be %s", state, d.Done)
 			}
-			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate, !selects(cmd.Flags()))
+			return a.decideSelected(cmd.Context(), i, d, &f, dry, !selects(cmd.Flags()))
 		},
 	}
 	state := ""
@@ -128,7 +127,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the jobs")
 	cmd.Flags().BoolVar(&all, "all", false, "all jobs in the state")
-	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	f.rateFlag(cmd.Flags())
 	return cmd
 }
 
@@ -147,14 +146,14 @@ func selects(flags *pflag.FlagSet) bool {
 const largeDecision = 100
 
 // decideSelected carries out a decision for the jobs that the filter selects.
-func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry bool, rate int, unfiltered bool) error {
-	queries, err := f.queries(ctx, i)
+func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry, unfiltered bool) error {
+	err := f.find(ctx, i)
 	if err != nil {
 		return err
 	}
 	n := 0
 	if dry || !a.yes || f.byStateAlone() { // otherwise nobody would see the count, and counting can take long
-		if n, err = a.count(ctx, i, d, f, queries); err != nil {
+		if n, err = a.count(ctx, i, d, f); err != nil {
 			return err
 		}
 	}
@@ -171,27 +170,27 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 	if err := a.confirm(ctx, d.Grave || unfiltered || f.group != nil || n > largeDecision, "%s %s", d.Name, what); err != nil {
 		return err
 	}
-	return a.carryOut(ctx, i, d, f, queries, rate, n)
+	return a.carryOut(ctx, i, d, f, n)
 }
 
 // count returns about how many jobs a decision would affect.
-func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query) (n int, err error) {
+func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *filter) (n int, err error) {
 	if f.byStateAlone() {
 		for _, q := range f.infos {
 			switch {
 			case d.kind == broker.OpUnsuppress:
 				n += int(q.Suppressed)
 			case f.suppressed:
-				n += int(q.Counts[queries[0].State])
+				n += int(q.Counts[f.queries[0].State])
 			default:
-				n += int(q.Listed(queries[0].State))
+				n += int(q.Listed(f.queries[0].State))
 			}
 		}
 		return min(n, cmp.Or(f.limit, n)), nil
 	}
 	look := a.search("counting", f)
 	defer look.end()
-	for queue, q := range queries {
+	for queue, q := range f.queries {
 		q.Newest = newestFirst(&q)
 		q.Suppressed = q.Suppressed || d.kind == broker.OpUnsuppress
 		s := f.of(i, q).OnLook(look.of(queue))
@@ -211,18 +210,18 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 	return n, nil
 }
 
-// carryOut carries out a decision for the jobs of all queries. count is their number,
+// carryOut carries out a decision for the jobs of a filter. count is their number,
 // for the progress bar, or 0 if it is unknown.
-func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query, rate, count int) error {
+func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, count int) error {
 	limit := f.limit
 	var total inspect.Report
 	shown := a.progress(d.Done, count)
-	for _, q := range queries {
+	for _, q := range f.queries {
 		if limit > 0 && total.Matched >= limit {
 			break
 		}
 		before := total.Done
-		s := f.of(i, q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
+		s := f.of(i, q).Limit(rest(limit, total.Matched)).PerSecond(f.rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
 		r, err := d.Do(s, ctx)
 		total.Add(r)
 		if err != nil {

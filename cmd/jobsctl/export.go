@@ -40,7 +40,6 @@ func (a *app) export() *cobra.Command {
 	var f filter
 	var out string
 	var remove bool
-	var rate int
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "Export jobs to a file",
@@ -50,23 +49,22 @@ func (a *app) export() *cobra.Command {
 			if remove && (out == "" || out == "-") {
 				return misuse("--delete needs a file; give --out")
 			}
-			return a.runExport(ctx, i, &f, out, remove, rate)
+			return a.runExport(ctx, i, &f, out, remove)
 		}),
 	}
 	f.flags(cmd.Flags(), "")
 	f.deadFlags(cmd.Flags())
 	cmd.Flags().StringVar(&out, "out", "-", "file to write; it must not exist; - is the standard output")
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs once they are on disk")
-	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	f.rateFlag(cmd.Flags())
 	return cmd
 }
 
-func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool, rate int) (err error) {
+func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool) (err error) {
 	if f.state == "" {
 		return misuse("give --state")
 	}
-	queries, err := f.queries(ctx, i)
-	if err != nil {
+	if err := f.find(ctx, i); err != nil {
 		return err
 	}
 	if err := a.confirm(ctx, remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
@@ -96,7 +94,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}
-	return log.carryOut(ctx, i, d, f, queries, rate, 0)
+	return log.carryOut(ctx, i, d, f, 0)
 }
 
 // syncDir syncs the directory of a new file, so that its name survives a crash.

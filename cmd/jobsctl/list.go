@@ -69,8 +69,7 @@ func (l *listing) addJob(j *broker.Job) {
 
 func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) error {
 	l := a.newList(jobColumns)
-	queries, err := f.queries(ctx, i)
-	if err != nil {
+	if err := f.find(ctx, i); err != nil {
 		return err
 	}
 	look := a.search("looking", f)
@@ -79,14 +78,14 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) err
 	switch {
 	case l.sort != "":
 		l.limit, most = f.limit, 0 // the first rows are known only after sorting
-	case most > 0 && len(queries) > 1:
+	case most > 0 && len(f.queries) > 1:
 		l.sort = "queue"
 	}
 	if a.sort == "" && look.total > 0 {
 		l.early(look)
 	}
-	from := make([]inspect.Selection, len(queries))
-	for n, q := range queries {
+	from := make([]inspect.Selection, len(f.queries))
+	for n, q := range f.queries {
 		if q.Newest = newestFirst(&q); q.Newest && l.sort == "queue" {
 			l.sort = "-when"
 		}

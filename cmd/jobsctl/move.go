@@ -25,7 +25,6 @@ type transfer struct {
 	copy, policy, undo bool
 	sharedBlobs        bool
 	dry                bool
-	rate               int
 }
 
 func (a *app) move() *cobra.Command {
@@ -67,7 +66,7 @@ check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 	flags.StringSliceVarP(&t.states, "state", "s", texts(movable), "states to move")
 	t.commonFlags(flags)
 	flags.IntVarP(&t.limit, "limit", "n", 0, "maximum number of jobs (default: all)")
-	flags.IntVar(&t.rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	t.rateFlag(flags)
 	flags.BoolVar(&t.copy, "copy", false, "copy; a job that waits to run will then run twice")
 	flags.BoolVar(&t.sharedBlobs, "shared-blobs", false, "both stores share a blob store and its CollectBlobs; move claim checks too")
 	flags.BoolVar(&t.policy, "policy", false, "copy the queue's policy too, except whether it is paused")
@@ -76,21 +75,20 @@ check), unless --shared-blobs is given. JOBS_TO can replace --to.`,
 	return cmd
 }
 
-// each returns the filter's queries for each of the states.
-func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []inspect.Query, err error) {
+// findEach sets the queries for each of the states.
+func (t *transfer) findEach(ctx context.Context, i *inspect.Inspector) error {
 	for _, name := range t.states {
 		f := t.filter
 		f.state, f.suppressed = name, true
-		some, err := f.queries(ctx, i)
-		if err != nil {
-			return nil, err
+		if err := f.find(ctx, i); err != nil {
+			return err
 		}
-		if !slices.Contains(movable, some[0].State) {
-			return nil, misuse("jobs in state %s cannot be moved", name)
+		if !slices.Contains(movable, f.queries[0].State) {
+			return misuse("jobs in state %s cannot be moved", name)
 		}
-		queries = append(queries, some...)
+		t.queries = append(t.queries, f.queries...)
 	}
-	return queries, nil
+	return nil
 }
 
 func (a *app) runMove(ctx context.Context, t *transfer) error {
@@ -110,8 +108,7 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if _, err := i.Queue(ctx, t.queue); err != nil { // images+* names several queues; each has its own policy and held jobs
 		return err
 	}
-	queries, err := t.each(ctx, i)
-	if err != nil {
+	if err := t.findEach(ctx, i); err != nil {
 		return err
 	}
 	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy, SharedBlobs: t.sharedBlobs}
@@ -132,7 +129,7 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if t.copy {
 		d.Name, d.Done, d.Grave = "copy", "copied", false
 	}
-	return a.moveQueries(ctx, i, t, to, d, queries)
+	return a.moveQueries(ctx, i, t, to, d)
 }
 
 func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination) error {
@@ -152,10 +149,9 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 	return errors.Join(err, a.report(d, r, false))
 }
 
-func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination,
-	d *decision, queries []inspect.Query) error {
+func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination, d *decision) error {
 	n := 0
-	for _, q := range queries {
+	for _, q := range t.queries {
 		some, err := i.Select(q).Limit(rest(t.limit, n)).Count(ctx)
 		if n += some; err != nil {
 			return err
@@ -185,7 +181,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 			return err
 		}
 	}
-	err := a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n)
+	err := a.carryOut(ctx, i, d, &t.filter, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
 			a.say("Not %s: %s. Run the command again when they have ended.", d.Done, plural(int(running), "running job"))

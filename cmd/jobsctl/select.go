@@ -21,10 +21,12 @@ type filter struct {
 	reason, groupID                      string
 	olderThan, newerThan                 time.Duration
 	suppressed                           bool
-	limit                                int
+	limit, rate                          int
 
-	infos []inspect.QueueInfo // the queues that the queries are for
-	group *inspect.Group      // the group that groupID names
+	// By find:
+	infos   []inspect.QueueInfo
+	queries []inspect.Query // one for each of infos
+	group   *inspect.Group  // the group that groupID names
 }
 
 // flags adds the flags of f; state is the default.
@@ -44,6 +46,11 @@ func (f *filter) commonFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.text, "error", "", "text that the last error contains")
 	spanFlag(flags, &f.olderThan, "older-than", 0, "older than this, such as 3d: by creation, end or due time, depending on the state")
 	spanFlag(flags, &f.newerThan, "newer-than", 0, "newer than this")
+}
+
+// rateFlag adds --rate, for decisions.
+func (f *filter) rateFlag(flags *pflag.FlagSet) {
+	flags.IntVar(&f.rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
 }
 
 // deadFlags adds the flags of f that select dead jobs.
@@ -93,35 +100,35 @@ func (f *filter) jobState() (broker.State, error) {
 	return stateNamed(f.state)
 }
 
-// queries returns a query for each queue that the filter selects. Ages count back from
-// the store's time.
-func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
+// find sets the query for each queue that the filter selects. Ages count back from the store's time.
+func (f *filter) find(ctx context.Context, i *inspect.Inspector) error {
 	worker, err := f.holder(ctx, i)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reason, err := f.deadReason()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if f.reason+f.groupID != "" && f.state != broker.StateDead.String() {
-		return nil, misuse("--reason and --group select dead jobs: give --state dead")
+		return misuse("--reason and --group select dead jobs: give --state dead")
 	}
 	q := inspect.Query{Type: f.typ, Reason: reason, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if q.State, err = f.jobState(); err != nil {
-		return nil, err
+		return err
 	}
-	infos, err := readQueues(ctx, i.Queues, oneQueue(f.queue)...)
-	f.infos = infos
-	if err == nil && f.groupID != "" {
-		if err = f.findGroup(ctx, i); err != nil {
-			return nil, err
+	if f.infos, err = readQueues(ctx, i.Queues, oneQueue(f.queue)...); err != nil {
+		return err
+	}
+	if f.groupID != "" {
+		if err := f.findGroup(ctx, i); err != nil {
+			return err
 		}
 		of := f.group.Query("")
 		q.Type, q.ErrorText = cmp.Or(q.Type, of.Type), cmp.Or(q.ErrorText, of.ErrorText)
 	}
-	var queries []inspect.Query
-	for _, info := range infos {
+	f.queries = nil // of a look before this one
+	for _, info := range f.infos {
 		q.Queue = info.Name
 		if f.olderThan > 0 {
 			q.Before = info.Now.Add(-f.olderThan)
@@ -129,9 +136,9 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		if f.newerThan > 0 {
 			q.After = info.Now.Add(-f.newerThan)
 		}
-		queries = append(queries, q)
+		f.queries = append(f.queries, q)
 	}
-	return queries, err
+	return nil
 }
 
 func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {

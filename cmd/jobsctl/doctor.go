@@ -59,15 +59,17 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 				defer client.Close()
 				examinations = append(examinations, workflow.Examine(ctx, client, e.Fix))
 			}
-			for f, err := range concat(examinations) {
-				if err != nil {
-					shown.end()
-					a.sayFindings(&r, e.Fix)
-					return err
-				}
-				r.add(f)
-				if err := a.object(viewOf(f)); err != nil {
-					return err
+			for _, findings := range examinations {
+				for f, err := range findings {
+					if err != nil {
+						shown.end()
+						a.sayFindings(&r, e.Fix)
+						return err
+					}
+					r.add(f)
+					if err := a.object(viewOf(f)); err != nil {
+						return err
+					}
 				}
 			}
 			shown.end()
@@ -81,19 +83,6 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair findings")
 	cmd.Flags().BoolVar(&all, "all", false, "show all findings, not five of each kind")
 	return cmd
-}
-
-// concat returns the findings of one examination after the other, until one fails.
-func concat(all []iter.Seq2[inspect.Finding, error]) iter.Seq2[inspect.Finding, error] {
-	return func(yield func(inspect.Finding, error) bool) {
-		for _, one := range all {
-			for f, err := range one {
-				if !yield(f, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
 }
 
 // shownOfEach is how many findings of each kind are listed; the others are counted.

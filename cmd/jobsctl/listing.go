@@ -218,17 +218,14 @@ func (l *listing) table(rows []row) error {
 		if c.wide && l.output != wideOutput || c.seen && !filled {
 			continue
 		}
-		l.natural[i] = max(l.natural[i], ansi.StringWidth(c.head))
-		for _, r := range rows {
-			l.natural[i] = max(l.natural[i], ansi.StringWidth(r.cells[i].text))
-		}
+		l.widen(i, rows)
 	}
 	widths, room := l.natural, 0
 	if l.output != wideOutput {
 		room = terminalWidth(l.out)
 	}
 	if room > 0 {
-		if !fits(l.natural, room) {
+		if lineWidth(l.natural) > room {
 			l.shorten(rows)
 		}
 		widths = l.fit(room)
@@ -255,30 +252,25 @@ func (l *listing) table(rows []row) error {
 	return err
 }
 
-// fits reports whether columns of these widths have room.
-func fits(widths []int, room int) bool {
-	total := -gap
-	for _, w := range widths {
-		if w > 0 {
-			total += w + gap
-		}
+// widen makes a column as wide as its head and its widest cell.
+func (l *listing) widen(i int, rows []row) {
+	l.natural[i] = max(l.natural[i], ansi.StringWidth(l.columns[i].head))
+	for _, r := range rows {
+		l.natural[i] = max(l.natural[i], ansi.StringWidth(r.cells[i].text))
 	}
-	return total <= room
 }
 
 // shorten replaces the texts of cells by shorter ones where they have one.
 func (l *listing) shorten(rows []row) {
-	for i, c := range l.columns {
+	for i := range l.columns {
 		if l.natural[i] == 0 || !slices.ContainsFunc(rows, func(r row) bool { return r.cells[i].tiny != "" }) {
 			continue
 		}
-		l.natural[i] = ansi.StringWidth(c.head)
 		for _, r := range rows {
-			if r.cells[i].tiny != "" {
-				r.cells[i].text = r.cells[i].tiny
-			}
-			l.natural[i] = max(l.natural[i], ansi.StringWidth(r.cells[i].text))
+			r.cells[i].text = cmp.Or(r.cells[i].tiny, r.cells[i].text)
 		}
+		l.natural[i] = 0
+		l.widen(i, rows)
 	}
 }
 
@@ -335,15 +327,25 @@ func layout(columns []column, natural []int, width int) []int {
 	return widths
 }
 
+// lineWidth returns how wide a line is; columns of width 0 are left out.
+func lineWidth(widths []int) int {
+	total := -gap
+	for _, w := range widths {
+		if w > 0 {
+			total += w + gap
+		}
+	}
+	return total
+}
+
 // squeeze cuts the widest columns until all fit, and reports whether they do.
 // If columns have to be left out first, it cuts none.
 func squeeze(columns []column, widths []int, width int) bool {
-	total, spare, droppable := -gap, 0, false
+	total, spare, droppable := lineWidth(widths), 0, false
 	for i, w := range widths {
 		if w == 0 {
 			continue
 		}
-		total += w + gap
 		droppable = droppable || columns[i].rank > 0
 		if least := columns[i].least; least > 0 {
 			spare += max(w-least, 0)

@@ -14,7 +14,6 @@ type sortColumn[T any] struct {
 	compare     func(a, b *T) int
 	number      bool
 	down        bool // at first the greatest values come first
-	ends        bool // the table can be unsorted again
 }
 
 // sortHead is the head of a sortable column.
@@ -42,15 +41,15 @@ func sorted[T any](rows []T, columns []sortColumn[T], by string) []T {
 	return rows
 }
 
-// headsOf returns the heads of a table that is sorted by a column. Each links to the next order by its column; to returns
-// the URL of an order.
-func headsOf[T any](columns []sortColumn[T], by string, to func(by string) string) (heads []sortHead) {
+// headsOf returns the heads of a table that is sorted by a column. Each links to the next order by its column, and after
+// both, if the table ends so, to the unsorted table; to returns the URL of an order.
+func headsOf[T any](columns []sortColumn[T], by string, ends bool, to func(by string) string) (heads []sortHead) {
 	for _, c := range columns {
 		orders := []string{c.name, "-" + c.name}
 		if c.down {
 			slices.Reverse(orders)
 		}
-		if c.ends {
+		if ends {
 			orders = append(orders, "")
 		}
 		head := sortHead{Label: c.label, Number: c.number, Aria: "none", To: to(orders[(slices.Index(orders, by)+1)%len(orders)])}
@@ -102,12 +101,12 @@ func by[T any, K cmp.Ordered](key func(*T) K) func(a, b *T) int {
 }
 
 func queueHeads(search, by string) []sortHead {
-	return headsOf(queueColumns, by, func(by string) string { return link("queues", "search", search, "sort", by) })
+	return headsOf(queueColumns, by, false, func(by string) string { return link("queues", "search", search, "sort", by) })
 }
 
 // jobColumns are the columns of the page's table of jobs.
 func (p *jobsPage) jobColumns() []sortColumn[broker.Job] {
-	columns := []sortColumn[broker.Job]{
+	return []sortColumn[broker.Job]{
 		{name: "id", label: "Job", compare: by(func(j *broker.Job) string { return j.ID })},
 		{name: "type", label: "Type", compare: by(func(j *broker.Job) string { return j.Type })},
 		{name: "queue", label: "Queue", compare: by(func(j *broker.Job) string { return j.Queue })},
@@ -117,8 +116,4 @@ func (p *jobsPage) jobColumns() []sortColumn[broker.Job] {
 		{name: "key", label: "Key", compare: by(func(j *broker.Job) string { return j.Key })},
 		{name: "error", label: "Last error", compare: by(func(j *broker.Job) string { return j.Errors.Last().Message })},
 	}
-	for i := range columns {
-		columns[i].ends = true
-	}
-	return columns
 }

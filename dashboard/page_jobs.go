@@ -118,7 +118,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request, s *snapshot) erro
 	}
 	columns := p.jobColumns()
 	p.Jobs = sorted(p.Jobs, columns, f.Sort)
-	p.Sort = headsOf(columns, f.Sort, func(by string) string {
+	p.Sort = headsOf(columns, f.Sort, true, func(by string) string {
 		to := f
 		to.Sort = by
 		return to.To("jobs")

@@ -94,10 +94,14 @@ func TestKeys_GuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 	j.Delay = 1e9
 	keyed := job("q", "keyed")
 	keyed.Body.Key = "key"
-	enqueue(t, b, job("q", "a"), j, keyed)
+	started := job("q", "started")
+	started.Body.Key = "other"
+	rules(t, b, broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
+	enqueue(t, b, started, job("q", "a"), j)
 	l := &life{t: t, b: b, queue: "q"}
-	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(time.Hour, broker.Failure{Message: "once more"}))
-	want := map[string]string{"a": "hashtable", "h": "hashtable", "k": "hashtable", "s": "hashtable",
+	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 2, "q").Jobs, broker.Retry(time.Hour, broker.Failure{Message: "once more"}))
+	enqueue(t, b, keyed)
+	want := map[string]string{"a": "hashtable", "h": "hashtable", "k": "hashtable", "s": "hashtable", "kr": "hashtable",
 		"w": "skiplist", "z": "skiplist", "y": "skiplist", "k2": "skiplist"}
 	for key, encoding := range want {
 		got, err := c.ObjectEncoding(t.Context(), baseOf(b.config.Prefix, "q")+key).Result()

@@ -202,9 +202,9 @@ end
 
 -- write_takers writes the new passes and rates of the takers, and removes or blocks the keys that may not
 -- stay in the ring. A key that lost a job, which did not exist, holds less than was thought: it is not
--- blocked. write_takers reports whether any left the ring.
+-- blocked. write_takers reports whether any left the ring. The field without a name is the guard of key_rates.
 local function write_takers(q, p, t, lost)
-  local empty, stay, rates, blocked, tills, n, r, pass, text = {}, {}, {}, {}, {}, 0, 0, nil, nil
+  local empty, stay, rates, blocked, tills, n, r, pass, text = {}, {}, {'', GUARD}, {}, {}, 0, 2, nil, nil
   local at, used, bucket_of_last
   for i = 1, t.count do
     local key, state, allowed, turns = t.keys[i], t.state[i], t.rooms[i] or ENDLESS, t.turns[i]
@@ -231,7 +231,7 @@ local function write_takers(q, p, t, lost)
   if #empty > 0 then redis.call('ZREM', q.rings[p], unpack(empty)) end
   block_keys(q, blocked, tills)
   if n > 0 then redis.call('ZADD', q.rings[p], unpack(stay)) end
-  if r > 0 then redis.call('HSET', q.key_rates, unpack(rates)) end
+  if r > 2 then redis.call('HSET', q.key_rates, unpack(rates)) end
   return #empty > 0 or #blocked > 0
 end
 

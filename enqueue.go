@@ -147,6 +147,9 @@ func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
+	if b := c.job.Body.Backoff; b.Kind == broker.BackoffDefault && b != (Backoff{}) {
+		return broker.Invalid("backoff kind", "is not set, although a base or a max is; use BackoffExponential, BackoffLinear or BackoffConstant")
+	}
 	return c.finishUnique()
 }
 

@@ -109,9 +109,9 @@ func WithMaxRetries(n int) Option {
 }
 
 // WithBackoff gives the job its own retry policy instead of the server's.
-// RetryAfter overrides it. Base is more than zero and at most 100 years. With a
-// Max of zero the delay grows up to 100 years. The zero Backoff, the default,
-// means the server's policy.
+// RetryAfter overrides it. Kind is required. Base is more than zero and at most
+// 100 years. With a Max of zero the delay grows up to 100 years. The zero Backoff,
+// the default, means the server's policy.
 func WithBackoff(b Backoff) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Backoff = b })
 }

@@ -302,6 +302,8 @@ func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 		"header without key": {task, WithHeader("", "x"), ErrInvalid, "headers: invalid: has an empty key; name it"},
 		"backoff without base": {task, WithBackoff(Backoff{Kind: BackoffLinear}), ErrInvalid,
 			"backoff base: invalid: is 0s; use more than zero"},
+		"backoff without kind": {task, WithBackoff(Backoff{Base: time.Second}), ErrInvalid,
+			"backoff kind: invalid: is not set, although a base or a max is; use BackoffExponential"},
 		"unknown backoff":  {task, WithBackoff(Backoff{Kind: 9, Base: 1}), ErrInvalid, "backoff kind: invalid: 9 is unknown"},
 		"unique for less":  {task, WithUniqueUntilDone(-time.Second), ErrInvalid, "unique ttl: invalid: is negative"},
 		"empty unique key": {task, WithUniqueKey(""), ErrInvalid, "unique key: invalid: is empty; give it 1 to 255 bytes"},

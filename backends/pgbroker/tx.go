@@ -21,7 +21,7 @@ import (
 // other producers of the same ID or key, and redrives, wait for it, for at most half a second. A
 // job that waits behind an active one (§41), or takes a unique key whose time has ended, also
 // locks the earlier holder: the outcomes that its worker sends wait until the transaction ends. A
-// transaction that is not READ COMMITTED does not see every duplicate, so it is refused with
+// REPEATABLE READ or SERIALIZABLE transaction does not see every duplicate, so it is refused with
 // ErrUnsupported. One that is READ ONLY, or has ended or failed, is refused with ErrInvalid. The
 // error is also pgx.ErrTxClosed if tx itself knows that it has ended: after its Commit or
 // Rollback, also those of a nested transaction. Only one goroutine may use the Producer at a time.
@@ -142,7 +142,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (end []step, err error)) error {
 	kept := new(keptSettings)
 	end, err := do(step{sql: "savepoint jobs_enqueue"}, kept.read(p.b))
-	if kept.isolation != "" && kept.isolation != "read committed" {
+	if kept.isolation == "repeatable read" || kept.isolation == "serializable" { // Postgres has READ UNCOMMITTED only in name
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
 			broker.ErrUnsupported, strings.ToUpper(kept.isolation))
 	}

@@ -216,6 +216,25 @@ func TestTx_TheCallersSettingsStayAsTheyWere(t *testing.T) {
 	})
 }
 
+func TestTx_OnlyATransactionWithOneSnapshotIsRefused(t *testing.T) {
+	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
+		for level, refused := range map[string]bool{
+			"read uncommitted": false, "read committed": false, "repeatable read": true, "serializable": true,
+		} {
+			tx := begin()
+			f.ok(tx.exec("set transaction isolation level " + level))
+			receipts, err := tx.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob(level)}})
+			for _, r := range receipts {
+				err = errors.Join(err, r.Err)
+			}
+			if errors.Is(err, broker.ErrUnsupported) != refused || err != nil != refused {
+				t.Errorf("%s: an enqueue is answered %v; refused with ErrUnsupported: want %v", level, err, refused)
+			}
+			f.ok(tx.rollback())
+		}
+	})
+}
+
 func TestTx_TwoTransactionsRaceForAUniqueKey(t *testing.T) {
 	t.Parallel()
 	rivals := func(f *fixture, begin func() *callersTx, end func(*callersTx) error) broker.Receipt {

@@ -147,9 +147,6 @@ func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
-	if b := c.job.Body.Backoff; b.Kind == broker.BackoffDefault && b != (Backoff{}) {
-		return broker.Invalid("backoff kind", "is not set, although a base or a max is; use BackoffExponential, BackoffLinear or BackoffConstant")
-	}
 	return c.finishUnique()
 }
 
@@ -161,6 +158,9 @@ func (c *enqueueConfig) complete(job *broker.NewJob) error {
 	}
 	if t := job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
 		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
+	}
+	if b := job.Body.Backoff; b.Kind == broker.BackoffDefault && b != (Backoff{}) {
+		return broker.Invalid("backoff kind", "is not set, although a base or a max is; use BackoffExponential, BackoffLinear or BackoffConstant")
 	}
 	return c.place(job)
 }

@@ -40,9 +40,9 @@ const (
 //
 // Start checks the workflow before it stores anything. It refuses a cycle, a
 // duplicate or unknown name, and a task outside the limits; the error names the
-// node. The error is ErrDuplicate if a workflow with the ID exists. If the store
-// refuses a node (its queue is full, its unique key is held), nothing is left
-// behind.
+// node. The error is ErrDuplicate if a workflow with the ID exists, and only then. If the
+// store refuses a node, nothing is left behind: ErrQueueFull, or ErrWrongState because
+// another job holds its unique key.
 //
 // After any other error the workflow may have started. Call Start again with the
 // same workflow: it continues where it stopped, and returns ErrDuplicate if the
@@ -238,7 +238,10 @@ func enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
 		for i, r := range receipts {
 			id := g.jobID(parcels[i].name)
 			switch {
-			case r.Err != nil && errors.Is(r.Err, broker.ErrDuplicate) && r.ID == id: // stored by an earlier call
+			case errors.Is(r.Err, broker.ErrDuplicate) && r.ID == id: // stored by an earlier call
+			case errors.Is(r.Err, broker.ErrDuplicate): // of Start, ErrDuplicate says that the workflow exists
+				return &broker.Error{Field: "node " + parcels[i].name, Err: broker.ErrWrongState,
+					Hint: fmt.Sprintf("job %q of its queue holds its unique key; try again when that has ended", r.ID)}
 			case r.Err != nil:
 				return inNode(parcels[i].name, r.Err)
 			case r.ID != id || r.Queue != parcels[i].queue:

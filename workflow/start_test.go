@@ -126,6 +126,29 @@ func TestStart_LeavesNothingBehindWhenTheStoreRefuses(t *testing.T) {
 	})
 }
 
+// A program takes ErrDuplicate for a workflow that was started before. A held unique key is another answer: nothing was started.
+func TestStart_IsNotADuplicateBecauseOfANodesUniqueKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		held := func() *jobs.Task { return task(jobs.WithUniqueKey("k")) }
+		_, err := w.client.Enqueue(w.Context(), held(), jobs.WithQueue("default"), jobs.WithID("holder"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, wf := range map[string]*Workflow{
+			"a node":        New("w").Add(node("a"), Node{Name: "b", Task: held()}),
+			"a nested node": New("w").Add(node("a"), Node{Name: "n", Workflow: New("").Add(Node{Name: "b", Task: held()})}),
+		} {
+			err := Start(w.Context(), w.client, wf)
+			if errors.Is(err, broker.ErrDuplicate) || !errors.Is(err, broker.ErrWrongState) || !strings.Contains(err.Error(), `"holder"`) {
+				t.Errorf("%s: Start says %v, want ErrWrongState and the holder", name, err)
+			}
+			if left := w.left(Queue); len(left) > 0 {
+				t.Errorf("%s: %s has %v", name, Queue, left)
+			}
+		}
+	})
+}
+
 func TestStart_AnIDIsThatOfOneWorkflow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		wf := New("w").Add(node("a"))

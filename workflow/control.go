@@ -150,8 +150,9 @@ func Delete(ctx context.Context, client *jobs.Client, id string) error {
 
 // Wait waits until a workflow has ended, or ctx ends. The error is nil if the
 // workflow completed, jobs.ErrDead if it failed (the message says why), and
-// jobs.ErrCancelled if it was cancelled. The result is that of the workflow's
-// last node, if it has a single last node.
+// jobs.ErrCancelled if it was cancelled. It is jobs.ErrGone if there is no such workflow:
+// it was not started yet, or its record was removed. The result is that of the
+// workflow's last node, if it has a single last node.
 func Wait(ctx context.Context, client *jobs.Client, id string) (result []byte, err error) {
 	if _, err := open(ctx, client); err != nil {
 		return nil, about(err, "wait for workflow", id)

@@ -143,6 +143,28 @@ func TestConfig_ErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 	}
 }
 
+// Zero is the default of a field. Of a variable it is "none", or refused.
+func TestConfig_ErrorsOfTheEnvironmentNameWhatTheVariableTakes(t *testing.T) {
+	t.Parallel()
+	for _, test := range [][3]string{
+		{"JOBS_CONCURRENCY", "-1", "is -1; use 1 to 100000, or leave it unset for 10 per CPU"},
+		{"JOBS_SHUTDOWN_TIMEOUT", "1ns", "is 1ns; use 1ms or more, leave it unset for 20s, or 0 for none"},
+		{"JOBS_LEASE", "1ms", "is 1ms; use 100ms to 8760h0m0s, or leave it unset for 15s"},
+		{"JOBS_TIMEOUT", "-1s", "is -1s; use 1ms to 876000h0m0s, or leave it unset for 30m0s"},
+		{"JOBS_PREFETCH", "5000", "is 5000; use 1 to 1000, leave it unset for 1000, or 0 for none"},
+	} {
+		_, err := configFrom(func(asked string) string {
+			if asked == test[0] {
+				return test[1]
+			}
+			return ""
+		})
+		if want := "jobs: " + test[0] + ": invalid: " + test[2]; err == nil || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+	}
+}
+
 func TestConfig_TheBrokersURLIsReturnedAsItIs(t *testing.T) {
 	t.Setenv("JOBS_BROKER", "redis://user:secret@host/1")
 	t.Setenv("JOBS_CONCURRENCY", "x")

@@ -82,13 +82,17 @@ func configFrom(getenv func(string) string) (Config, error) {
 	return cfg, nil
 }
 
-// forVariable replaces the field's name in an error with the variable's.
+// forVariable replaces the field's name in an error with the variable's, and what the field
+// takes for its default and for none with what the variable takes.
 func forVariable(variable string, err error) error {
 	if e, ok := err.(*broker.Error); ok {
-		return broker.Invalid(variable, "%s", e.Hint)
+		return broker.Invalid(variable, "%s", ofVariable.Replace(e.Hint))
 	}
 	return broker.Invalid(variable, "%v", err)
 }
+
+var ofVariable = strings.NewReplacer("or 0 for ", "or leave it unset for ", ", 0 for ", ", leave it unset for ",
+	"or NoPrefetch", "or 0 for none", "or a negative value for none", "or 0 for none")
 
 // noZero refuses 0 for a field in which zero means the default and no value means
 // "none".

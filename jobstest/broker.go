@@ -32,7 +32,8 @@ type Broker struct {
 }
 
 // New returns an empty broker and closes it when the test ends. Make one for each
-// test and subtest that needs a broker of its own.
+// test and subtest that needs a broker of its own, and inside of the testing/synctest
+// bubble, if the test has one.
 func New(t testing.TB) *Broker {
 	t.Helper()
 	b := &Broker{t: t, store: membroker.NewStore(), log: newEnqueueLog(), faults: newFaults()}

@@ -216,4 +216,6 @@ func TestBreaker_RefusesWhatCannotBe(t *testing.T) {
 	chaintest.WantRefusal(t, "BreakerConfig.Probes", func() { middleware.Breaker(middleware.BreakerConfig{Probes: -1}) })
 	chaintest.WantRefusal(t, "BreakerConfig.Pause: invalid: is -1s;",
 		func() { middleware.Breaker(middleware.BreakerConfig{Pause: -time.Second}) })
+	chaintest.WantRefusal(t, "BreakerConfig.Pause: invalid: is 30ns; use 1ms to",
+		func() { middleware.Breaker(middleware.BreakerConfig{Pause: 30}) })
 }

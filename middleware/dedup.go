@@ -118,10 +118,7 @@ func Dedup(cfg DedupConfig) jobs.Middleware {
 	if guard.IsNil(cfg.Marks) {
 		field.Refuse("DedupConfig.Marks", "is nil; set it to any broker")
 	}
-	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
-		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold,
-			broker.MaxDelay)
-	}
+	field.Duration("DedupConfig.Hold", cfg.Hold, "as long as the run may take")
 	field.DurationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
 	field.DurationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)
 	if cfg.Key == nil {

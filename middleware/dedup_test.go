@@ -383,8 +383,8 @@ func TestDedup_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 	for field, build := range map[string]func(){
 		"DedupConfig.Marks": func() { Dedup(DedupConfig{}) },
 		"Marks: ":           func() { Dedup(DedupConfig{Marks: (*membroker.Broker)(nil)}) },
-		"DedupConfig.Keep":  func() { Dedup(DedupConfig{Marks: marks, Keep: -1}) },
-		"DedupConfig.Hold":  func() { Dedup(DedupConfig{Marks: marks, Hold: -1}) },
+		"DedupConfig.Keep":  func() { Dedup(DedupConfig{Marks: marks, Keep: 3600}) }, // without a unit
+		"DedupConfig.Hold":  func() { Dedup(DedupConfig{Marks: marks, Hold: 60}) },
 		"DedupConfig.Wait":  func() { Dedup(DedupConfig{Marks: marks, Wait: -1}) },
 	} {
 		func() {

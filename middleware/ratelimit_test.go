@@ -167,6 +167,8 @@ func TestRatelimit_RateLimitRefusesWhatCannotBe(t *testing.T) {
 	chaintest.WantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000",
 		func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.Per", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: -1}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.Per: invalid: is 60ns; use 1ms to",
+		func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 100, Per: 60}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.Burst", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Burst: -1}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.MaxDelay", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, MaxDelay: -1}) })
 }

@@ -166,7 +166,7 @@ func TestRetry_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	chaintest.WantRefusal(t, "RetryConfig.Attempts: invalid: is -1; use 1 to",
 		func() { middleware.Retry(middleware.RetryConfig{Attempts: -1}) })
-	chaintest.WantRefusal(t, "RetryConfig.MaxRetryAfter: invalid: is -1s; use more than zero", func() {
+	chaintest.WantRefusal(t, "RetryConfig.MaxRetryAfter: invalid: is -1s; use 1ms to", func() {
 		middleware.Retry(middleware.RetryConfig{MaxRetryAfter: -time.Second})
 	})
 }

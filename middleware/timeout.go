@@ -32,8 +32,8 @@ type TimeoutConfig struct {
 // with jobs.ClassTimeout unless it was Classified. Hard needs a server: it does nothing
 // when a test calls the handler itself.
 func Timeout(cfg TimeoutConfig) jobs.Middleware {
-	if cfg.Soft <= 0 || cfg.Soft > broker.MaxDelay {
-		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, broker.MaxDelay)
+	if cfg.Soft < field.Least || cfg.Soft > broker.MaxDelay {
+		field.Refuse("TimeoutConfig.Soft", "is %v; use %v to %v", cfg.Soft, field.Least, broker.MaxDelay)
 	}
 	if cfg.Hard != 0 && cfg.Hard <= cfg.Soft {
 		field.Refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it",

@@ -167,8 +167,10 @@ func TestTimeout_WhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
 
 func TestTimeout_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	chaintest.WantRefusal(t, "TimeoutConfig.Soft: invalid: is 0s; use more than zero",
+	chaintest.WantRefusal(t, "TimeoutConfig.Soft: invalid: is 0s; use 1ms to",
 		func() { middleware.Timeout(middleware.TimeoutConfig{}) })
+	chaintest.WantRefusal(t, "TimeoutConfig.Soft: invalid: is 30ns; use 1ms to",
+		func() { middleware.Timeout(middleware.TimeoutConfig{Soft: 30}) })
 	chaintest.WantRefusal(t, "TimeoutConfig.Hard: invalid: is 1s; use more than Soft, which is 2s", func() {
 		middleware.Timeout(middleware.TimeoutConfig{Soft: 2 * time.Second, Hard: time.Second})
 	})

@@ -11,12 +11,20 @@ import (
 // Refuse panics with an error that is broker.ErrInvalid.
 func Refuse(name, hint string, args ...any) { panic(broker.Invalid(name, hint, args...)) }
 
-// DurationOr replaces a zero duration with its default. It refuses a duration that is negative or
-// longer than broker.MaxDelay.
-func DurationOr(name string, d *time.Duration, zero time.Duration) {
-	if *d < 0 || *d > broker.MaxDelay {
-		Refuse(name, "is %v; use more than zero and at most %v, or 0 for %v", *d, broker.MaxDelay, zero)
+// Least is the shortest duration that makes sense: less is a number that lacks its unit, 60 for 60*time.Second.
+const Least = time.Millisecond
+
+// Duration refuses a duration other than zero that is shorter than Least or longer than broker.MaxDelay. zero
+// says what zero means.
+func Duration(name string, d time.Duration, zero string) {
+	if d != 0 && (d < Least || d > broker.MaxDelay) {
+		Refuse(name, "is %v; use %v to %v, or 0 for %s", d, Least, broker.MaxDelay, zero)
 	}
+}
+
+// DurationOr checks a duration as Duration does, and replaces zero with a default.
+func DurationOr(name string, d *time.Duration, zero time.Duration) {
+	Duration(name, *d, zero.String())
 	if *d == 0 {
 		*d = zero
 	}

@@ -29,6 +29,7 @@
 //
 // Constructors panic if a field is outside its limits, since programs make their chains once, at the
 // start. The error is jobs.ErrInvalid and names the field, its limit and the remedy. A duration of less
-// than 1 ms is refused as a number without a unit. Several goroutines call the hooks of a middleware at once, so hooks must return quickly. Unless its documentation says
-// otherwise, a hook that panics makes the run fail as a handler that panics does.
+// than 1 ms is refused as a number without a unit. Several goroutines call the hooks of a middleware at
+// once, so hooks must return quickly. Unless its documentation says otherwise, a hook that panics makes
+// the run fail as a handler that panics does.
 package middleware

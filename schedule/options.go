@@ -49,7 +49,7 @@ func (f optionFunc) apply(s *settings) { f(s) }
 // Window, oldest first. The others are counted, as too late or too many.
 type Misfire struct {
 	Max    int           // 1 to 1000
-	Window time.Duration // zero means any age
+	Window time.Duration // at least 1 s; zero means any age
 }
 
 // Policies for misfires. RunUpTo makes others.
@@ -107,7 +107,7 @@ func WithPaused(by string) Option {
 }
 
 // WithExpiry gives each tick's job a deadline of d after its nominal time; see
-// jobs.WithDeadline. It must be longer than the jitter. The default is none.
+// jobs.WithDeadline. It must be at least 1 s, and longer than the jitter. The default is none.
 func WithExpiry(d time.Duration) Option {
 	return optionFunc(func(s *settings) { s.Expiry = reserved.Duration(d) })
 }

@@ -108,6 +108,8 @@ func TestPut_WhatCannotBe(t *testing.T) {
 			"an unknown overlap": {"s", Every(time.Hour), task, []Option{WithOverlap("maybe")}, "overlap"},
 			"no misfire":         {"s", Every(time.Hour), task, []Option{WithMisfire(Misfire{})}, "misfire"},
 			"a negative window":  {"s", Every(time.Hour), task, []Option{WithMisfire(RunUpTo(1, -1))}, "misfire window"},
+			"a window of no use": {"s", Every(time.Hour), task, []Option{WithMisfire(RunUpTo(1, 24))}, "misfire window"}, // without a unit
+			"an expiry at once":  {"s", Every(time.Hour), task, []Option{WithExpiry(30)}, "expiry"},
 			"a negative jitter":  {"s", Every(time.Hour), task, []Option{WithJitter(-1)}, "jitter"},
 			"a negative expiry":  {"s", Every(time.Hour), task, []Option{WithExpiry(-1)}, "expiry"},
 			"a long jitter":      {"s", Cron("@daily", ""), task, []Option{WithJitter(time.Hour), WithExpiry(time.Hour)}, "expiry"},

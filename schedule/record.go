@@ -82,6 +82,11 @@ func newRecord(d Definition, owner string, limits broker.Limits) (*record, error
 	if err != nil {
 		return nil, err
 	}
+	for field, d := range map[string]time.Duration{"misfire window": s.Misfire.Window, "expiry": time.Duration(s.Expiry)} {
+		if d > 0 && d < time.Second { // a tick is handled a moment after its time, so none would ever run
+			return nil, broker.Invalid(field, "is %v; use 1s or more, or 0 for none", d)
+		}
+	}
 	if s.Expiry > 0 && s.Jitter >= s.Expiry {
 		return nil, broker.Invalid("expiry", "is %v, and the jitter of %v can delay ticks past it, so that they never run; make it longer",
 			time.Duration(s.Expiry), time.Duration(s.Jitter))

@@ -237,6 +237,27 @@ func TestServer_ShutdownReturnsWhenItsContextEndsAndHurriesTheDrain(t *testing.T
 	})
 }
 
+func TestServer_TheErrorOfADrainSaysHowLongItWaited(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for want, patience := range map[string]time.Duration{
+			"within ShutdownTimeout (1m0s) and a grace of 2s":    time.Hour,
+			"within a wait that was cut short and a grace of 2s": time.Second,
+		} {
+			b, gate := newStore(), make(chan struct{})
+			add(t, b, DefaultQueue, "a", 1)
+			s := serve(t, b, Config{ShutdownTimeout: time.Minute}, func(context.Context, *Job) error { <-gate; return nil })
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			_ = s.Shutdown(ctx)
+			cancel()
+			if err := s.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a drain that could wait for %v says %v, want %q", patience, err, want)
+			}
+			close(gate)
+		}
+	})
+}
+
 func TestServer_AStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())

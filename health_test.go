@@ -81,7 +81,7 @@ func TestServer_ProbesFollowTheLifeOfAServer(t *testing.T) {
 			t.Error(err)
 		}
 		wantStatus(t, h, "/healthz", 503, "has ended")
-		wantStatus(t, h, "/readyz", 503, "draining")
+		wantStatus(t, h, "/readyz", 503, "has ended")
 	})
 }
 

@@ -231,8 +231,12 @@ func (s *Server) drainError(left, unsettled int) error {
 	case s.fatal != nil:
 		return fmt.Errorf("jobs: the server cannot go on: %w", s.fatal)
 	case left > 0:
-		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; "+
-			"their jobs were released and run again", left, s.opts.ShutdownTimeout, ShutdownGrace)
+		wait := fmt.Sprintf("ShutdownTimeout (%v) and", s.opts.ShutdownTimeout)
+		if s.isForced {
+			wait = "a wait that was cut short and"
+		}
+		return fmt.Errorf("jobs: drain: %d handlers did not return within %s a grace of %v; their jobs were released and run again",
+			left, wait, ShutdownGrace)
 	case unsettled > 0:
 		return fmt.Errorf("jobs: drain: %d outcomes could not be settled, the store did not answer; their jobs run again", unsettled)
 	}

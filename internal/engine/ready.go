@@ -16,7 +16,12 @@ func (s *Server) Ready() error {
 	case !s.started:
 		return errors.New("jobs: not ready: the server was not started")
 	case s.isDrain:
-		return errors.New("jobs: not ready: the server is draining")
+		select {
+		case <-s.done:
+			return errors.New("jobs: not ready: the server has ended")
+		default:
+			return errors.New("jobs: not ready: the server is draining")
+		}
 	case s.worker == nil || !s.worker.registered:
 		if away := &s.unregistered; away.failures > 0 {
 			return fmt.Errorf("jobs: not ready: no worker is registered with the store, tried %d times in %v: %w",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 )
@@ -24,7 +25,8 @@ type Definition[T any] struct {
 
 // Define makes the definition of tasks of type typ whose payload is a T in
 // JSON. The options are the defaults of each task; options of a call override
-// them.
+// them. A task without arguments has a struct{} as its T, for which an empty
+// payload will do.
 func Define[T any](typ string, defaults ...Option) Definition[T] {
 	return Definition[T]{typ: typ, defaults: defaults}
 }
@@ -160,7 +162,8 @@ type Codec interface {
 	Decode(payload []byte, args any) error // args is a pointer
 }
 
-// JSON is the default codec of definitions: encoding/json.
+// JSON is the default codec of definitions: encoding/json. An empty payload is the
+// value of a type without fields, such as struct{}.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}
@@ -168,6 +171,9 @@ type jsonCodec struct{}
 func (jsonCodec) Encode(args any) ([]byte, error) { return json.Marshal(args) }
 
 func (jsonCodec) Decode(payload []byte, args any) error {
+	if to := reflect.ValueOf(args); len(payload) == 0 && to.Kind() == reflect.Pointer && to.Type().Elem().Size() == 0 {
+		return nil // a struct{}, which NewTask without a payload leaves out, as programs of asynq do
+	}
 	err := json.Unmarshal(payload, args)
 	if err == nil {
 		return nil

@@ -67,6 +67,20 @@ func TestTyped_UndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
 	}
 }
 
+func TestTyped_ATypeWithoutFieldsNeedsNoPayload(t *testing.T) {
+	t.Parallel()
+	type nothing struct{}
+	if _, err := Define[nothing]("report:nightly").Decode(nil); err != nil {
+		t.Errorf("an empty payload of a type without fields: %v", err)
+	}
+	if _, err := Define[struct{ ID int }]("report:one").Decode(nil); !errors.Is(err, SkipRetry) {
+		t.Errorf("an empty payload of a type with a field: the error is %v, want SkipRetry", err)
+	}
+	if err := JSON.Decode(nil, nothing{}); err == nil {
+		t.Error("JSON decodes into something that is no pointer")
+	}
+}
+
 func TestTyped_UnencodableArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	if task, err := Define[chan int]("c").Task(nil); task != nil || !errors.Is(err, ErrInvalid) || broker.MayHaveApplied(err) {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -109,8 +112,8 @@ standard input, which keeps it out of the shell's history.`,
 			if args[0] == "" || strings.Contains(args[0], ":") {
 				return misuse("the name of a context must have at least one character, and no colon")
 			}
-			cfg, _, err := a.readConfig()
-			if err != nil {
+			cfg, path, err := a.readConfig()
+			if _, missing := os.Stat(path); err != nil && !errors.Is(missing, fs.ErrNotExist) { // a file of --config begins here, too
 				return err
 			}
 			url := a.url

@@ -47,11 +47,12 @@ func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
 	if err == nil && r.InTx {
 		return p.uncommitted(r, job)
 	}
-	if err == nil {
-		if len(job.result) <= broker.MaxResult {
-			r.Finish(context.Canceled, r.Started())
-			return broker.Complete(job.result)
-		}
+	large := len(job.result) > broker.MaxResult
+	if err == nil && !large {
+		r.Finish(context.Canceled, r.Started())
+		return broker.Complete(job.result)
+	}
+	if large && (err == nil || errors.Is(err, ErrTooLarge)) { // which CompleteTx of Postgres has answered
 		err = fmt.Errorf("%w: %w: the result has %d bytes, the limit is %d; store it elsewhere and set a reference as the result", SkipRetry,
 			ErrTooLarge, len(job.result), broker.MaxResult)
 	}

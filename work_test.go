@@ -46,6 +46,14 @@ func TestServer_WhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 			j.SetResult(make([]byte, broker.MaxResult+1))
 			return nil
 		}, StateDead, broker.ReasonSkipRetry, ClassPermanent, 1, 0},
+		{"so is one that CompleteTx refuses", func(_ context.Context, j *Job) error {
+			j.SetResult(make([]byte, broker.MaxResult+1))
+			return fmt.Errorf("complete in a transaction: %w", ErrTooLarge)
+		}, StateDead, broker.ReasonSkipRetry, ClassPermanent, 1, 0},
+		{"another error is retried, whatever the result", func(_ context.Context, j *Job) error {
+			j.SetResult(make([]byte, broker.MaxResult+1))
+			return broken
+		}, StateRetry, 0, ClassRetryable, 1, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

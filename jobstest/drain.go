@@ -32,8 +32,9 @@ func Ahead(d time.Duration) DrainOption {
 
 // Everything lets time pass by the store's clock until no job is left: delayed jobs
 // run, and failed jobs are retried until they complete or are dead. It does not wait
-// for ticks of schedules, which never end, or for a workflow in which nothing has
-// happened for a day, such as one that waits for a signal. Use Ahead for these.
+// for ticks of schedules, which never end, or for a workflow that has nothing to do
+// within a day: one that waits for a signal, or for a longer Delay of a node without a
+// Task. Use Ahead for these.
 func Everything() DrainOption { return drainFunc(func(d *drain) { d.whole = true }) }
 
 // Limit makes the test fail when Drain starts more than n runs. The default is 10000, which
@@ -46,7 +47,7 @@ func NoFailures() DrainOption { return drainFunc(func(d *drain) { d.noFailures =
 const (
 	defaultLimit = 10_000
 	maxSteps     = 1_000_000      // bounds all runs, including those of the framework's jobs
-	quietFor     = 24 * time.Hour // how long Everything waits for an idle workflow
+	quietFor     = 24 * time.Hour // how far ahead Everything looks for the next step of a workflow
 )
 
 // Report says what Drain ran.

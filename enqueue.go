@@ -159,6 +159,9 @@ func (c *enqueueConfig) complete(job *broker.NewJob) error {
 	if t := job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
 		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
 	}
+	if t := job.Body.Unique.TTL; t > 0 && t < minDuration { // no second job would meet the key
+		return broker.Invalid("unique ttl", "is %v; use %v or more, or, other than for a window, 0 for no limit", t, minDuration)
+	}
 	if b := job.Body.Backoff; b.Kind == broker.BackoffDefault && b != (Backoff{}) {
 		return broker.Invalid("backoff kind", "is not set, although a base or a max is; use BackoffExponential, BackoffLinear or BackoffConstant")
 	}

@@ -12,7 +12,7 @@ import (
 // key, another job with the same key is refused with ErrDuplicate and the ID
 // of the holder. It holds the key through all its retries, until it is
 // completed, dead, cancelled or deleted, but not longer than maxTTL after it
-// was enqueued. A maxTTL of zero means no such limit; the longest is 100
+// was enqueued. A maxTTL of zero means no such limit; others are from 1 ms to 100
 // years. A dead job that is redriven takes its key again.
 //
 // WithUniqueKey sets the key. Without it the key is derived from the task's
@@ -25,7 +25,7 @@ func WithUniqueUntilDone(maxTTL time.Duration) Option {
 
 // WithUniqueUntilStarted makes the job hold its unique key until its first run
 // starts, or until it ends without a run, but not longer than maxTTL after it
-// was enqueued. A maxTTL of zero means no such limit; the longest is 100
+// was enqueued. A maxTTL of zero means no such limit; others are from 1 ms to 100
 // years. See WithUniqueUntilDone about the key.
 func WithUniqueUntilStarted(maxTTL time.Duration) Option {
 	return unique(broker.UniqueUntilStarted, maxTTL)
@@ -33,7 +33,7 @@ func WithUniqueUntilStarted(maxTTL time.Duration) Option {
 
 // WithUniqueWindow makes the job hold its unique key for window after it was
 // enqueued, whether or not it has ended. So of each key the first job in a window
-// is accepted and the others are refused: a throttle. The window is more than zero
+// is accepted and the others are refused: a throttle. The window is at least 1 ms
 // and at most 100 years. See WithUniqueUntilDone about the key.
 func WithUniqueWindow(window time.Duration) Option {
 	return unique(broker.UniqueWindow, window)
@@ -71,7 +71,7 @@ func WithUniqueReplace() Option { return onConflict(broker.ConflictReplace, 0) }
 // when the first of them was enqueued. A job that is enqueued while the holder runs is
 // stored, and runs after it, as with WithUniqueKeepLast. With WithUniqueUntilStarted
 // a running job holds no key, so the new job does not wait for its end. The time quiet
-// is more than zero, and latest is not less than quiet. The option needs
+// is at least 1 ms, and latest is not less than quiet. The option needs
 // WithUniqueKey, overrides WithDelay and WithRunAt, also later ones, and is refused
 // together with WithUniqueWindow.
 func WithUniqueDebounce(quiet, latest time.Duration) Option {
@@ -110,8 +110,8 @@ func (c *enqueueConfig) finishUnique() error {
 	b := &c.job.Body
 	switch {
 	case !c.unique:
-	case b.Unique.Conflict == broker.ConflictDebounce && c.quiet <= 0:
-		return broker.Invalid("unique quiet", "is %v; use more than zero: WithUniqueDebounce waits for it", c.quiet)
+	case b.Unique.Conflict == broker.ConflictDebounce && c.quiet < minDuration:
+		return broker.Invalid("unique quiet", "is %v; use %v or more: WithUniqueDebounce waits for it", c.quiet, minDuration)
 	case !c.keySet && b.Unique.Conflict != broker.ConflictRefuse:
 		return broker.Invalid("unique key", "is derived from the payload, so a job with another payload has another key; add WithUniqueKey")
 	case !c.keySet:

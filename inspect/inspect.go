@@ -103,8 +103,9 @@ const (
 // is exact.
 //
 // After an error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
-// ErrClosed, nothing was changed. After other errors the call may have taken effect.
-// Every decision can be repeated without harm.
+// ErrClosed, nothing was changed by the call that failed; after other errors it may have
+// taken effect. What an operation of many calls changed before is in its Report. Every
+// decision can be repeated without harm.
 type Inspector struct {
 	broker broker.Broker
 	who    string // see As

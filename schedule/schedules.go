@@ -22,10 +22,10 @@ const (
 	runTimeout = time.Minute // of one run of a schedule
 )
 
-// Schedules are the schedules of one store. They are safe for concurrent use.
-// Calls take at most a few seconds. After an error that is not one of package
-// broker, a call may have taken effect; each can be repeated, but RunNow may then
-// run the schedule twice.
+// Schedules are the schedules of one store. They are safe for concurrent use. Calls
+// take at most a few seconds. A call makes several to the store. After an error of the
+// store, even ErrUnavailable, a part of it may have taken effect; each can be repeated,
+// but RunNow may then run the schedule twice.
 type Schedules struct {
 	broker  broker.Broker
 	owner   string

@@ -19,7 +19,8 @@ import (
 // Adding the same nodes again does nothing, so a handler that runs a second time
 // can call Add again. If a node is invalid, nothing is added. The error names it, and is also
 // jobs.SkipRetry, since no retry can help.
-// It is ErrWrongState if the workflow has ended, which a handler that lost its lease can find.
+// It is ErrWrongState if the workflow has ended, which a handler that lost its lease can find, or
+// if another job holds the unique key of a node.
 // After an error of the store, return it from the handler, so that it runs again.
 //
 // A workflow reads all additions each time it runs, and so does the first call of each handler. So add many nodes in

@@ -241,7 +241,7 @@ func enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
 			case errors.Is(r.Err, broker.ErrDuplicate) && r.ID == id: // stored by an earlier call
 			case errors.Is(r.Err, broker.ErrDuplicate): // of Start, ErrDuplicate says that the workflow exists
 				return &broker.Error{Field: "node " + parcels[i].name, Err: broker.ErrWrongState,
-					Hint: fmt.Sprintf("job %q of its queue holds its unique key; try again when that has ended", r.ID)}
+					Hint: fmt.Sprintf("job %q holds its unique key; let that job end first, or use another key", r.ID)}
 			case r.Err != nil:
 				return inNode(parcels[i].name, r.Err)
 			case r.ID != id || r.Queue != parcels[i].queue:

@@ -161,7 +161,20 @@ func Wait(ctx context.Context, client *jobs.Client, id string) (result []byte, e
 	if record != nil {
 		result = record.Result
 	}
-	return result, err
+	return result, named(err, "wait for workflow")
+}
+
+// named returns the error of a wait for the workflow's own job, as one about the workflow.
+func named(err error, op string) error {
+	e, ok := err.(*broker.Error)
+	if !ok {
+		return err
+	}
+	c := *e
+	if c.Op, c.Queue = op, ""; errors.Is(err, jobs.ErrGone) {
+		c.Hint = "it was not started, or its record was removed"
+	}
+	return &c
 }
 
 // Await waits like Wait and decodes the result, which a handler set with SetResult, into an R. A
@@ -175,5 +188,6 @@ func Await[R any](ctx context.Context, client *jobs.Client, id string) (result R
 		*raw, err = Wait(ctx, client, id)
 		return result, err
 	}
-	return jobs.Await[R](ctx, client, Queue, id)
+	result, err = jobs.Await[R](ctx, client, Queue, id)
+	return result, named(err, "await workflow")
 }

@@ -107,3 +107,27 @@ func TestAwait_BytesAreReturnedAsTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// The job by which a workflow is stored is none of the caller's business.
+func TestWait_ErrorsAreAboutTheWorkflow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.fails("a")
+		w.up()
+		w.start(New("w").Add(node("a")))
+		ctx, cancel := context.WithTimeout(w.Context(), time.Hour)
+		defer cancel()
+		_, failed := Wait(ctx, w.client, "w")
+		_, gone := Await[string](ctx, w.client, "never")
+		for want, err := range map[string]error{
+			`jobs: wait for workflow "w": the job is dead: `:                                                                 failed,
+			`jobs: await workflow "never": not found: the job left no record: it was not started, or its record was removed`: gone,
+		} {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("the error is %v, want %s", err, want)
+			}
+		}
+		if !errors.Is(failed, jobs.ErrDead) || !errors.Is(gone, jobs.ErrGone) {
+			t.Errorf("the errors are not ErrDead and ErrGone: %v; %v", failed, gone)
+		}
+	})
+}

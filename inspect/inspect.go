@@ -299,6 +299,11 @@ func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
 // value is outside its limits, and ErrUnsupported if the store does not have the rule
 // (broker.Limits.NoFlow); see Inspector.
 func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
+	for _, rate := range []*Rate{change.Rate, change.KeyRate, change.RetryRate} {
+		if rate != nil && rate.Per > 0 && rate.Per < time.Millisecond { // a number that lacks its unit would limit nothing
+			return policy, broker.About(broker.Invalid("rate per", "is %v; use 1ms or more", rate.Per), "policy", change.Queue, "")
+		}
+	}
 	noted := change.Paused != nil && change.Key == ""
 	if noted {
 		before, err := i.Policy(ctx, change.Queue)

@@ -19,8 +19,9 @@ type ManyConfig struct {
 	// batch is passed to the handler at once. Config.Concurrency, and the limits of
 	// Config.QueueConcurrency together, must be at least Max.
 	Max int
-	// Wait is how long the first job of a batch waits for others. Zero means 1 s. It
-	// must be less than Config.Timeout, and should be less than the timeouts of the jobs.
+	// Wait is how long the first job of a batch waits for others. Zero means 1 s; the
+	// minimum is 1 ms. It must be less than Config.Timeout, and should be less than the
+	// timeouts of the jobs.
 	Wait time.Duration
 	// ByKey fills each batch with jobs of one partition key only.
 	ByKey bool
@@ -66,8 +67,8 @@ func HandleMany[T any](m *ServeMux, d Definition[T], cfg ManyConfig, f func(ctx 
 	if cfg.Max < 1 || cfg.Max > maxMany {
 		panic(fmt.Sprintf("jobs: HandleMany(%q): Max is %d; use 1 to %d", d.typ, cfg.Max, maxMany))
 	}
-	if cfg.Wait < 0 {
-		panic(fmt.Sprintf("jobs: HandleMany(%q): Wait is %v; use zero or more", d.typ, cfg.Wait))
+	if cfg.Wait != 0 && cfg.Wait < minDuration {
+		panic(fmt.Sprintf("jobs: HandleMany(%q): Wait is %v; use %v or more, or 0 for %v", d.typ, cfg.Wait, minDuration, defaultManyWait))
 	}
 	orDefault(&cfg.Wait, defaultManyWait)
 	m.Handle(d.typ, &manyHandler[T]{def: d, cfg: cfg, f: f, open: make(map[string]*manyBatch[T])}, chain...)

@@ -363,6 +363,7 @@ func TestHandleMany_WhatCannotBeIsRefused(t *testing.T) {
 		"no Max":          {ManyConfig{}, f, "Max is 0; use 1 to 1000"},
 		"a huge Max":      {ManyConfig{Max: 1001}, f, "Max is 1001"},
 		"a negative Wait": {ManyConfig{Max: 1, Wait: -1}, f, "Wait is -1ns"},
+		"no unit of Wait": {ManyConfig{Max: 1, Wait: 2}, f, "Wait is 2ns; use 1ms or more, or 0 for 1s"},
 		"no function":     {ManyConfig{Max: 1}, nil, "the handler is nil"},
 	} {
 		func() {

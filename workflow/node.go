@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Node is one step of a workflow: a job, another workflow, or a point at which
@@ -150,4 +151,12 @@ func edges(nodes []Node) (first, last []int) {
 		}
 	}
 	return first, last
+}
+
+// checkSpan refuses a time outside the limits, and one without a unit: a signal would be late, and a record gone, at once.
+func checkSpan(field string, d time.Duration) error {
+	if d > 0 && d < time.Millisecond {
+		return broker.Invalid(field, "is %v; use 1ms or more, or leave it out", d)
+	}
+	return broker.CheckDuration(field, d)
 }

@@ -159,6 +159,9 @@ func (c *enqueueConfig) complete(job *broker.NewJob) error {
 	if t := job.Body.Timeout; t > 0 && t < minDuration { // each run would end at once
 		return broker.Invalid("timeout", "is %v; use %v or more, or 0 for the server's", t, minDuration)
 	}
+	if t := job.Body.Retention; t > 0 && t < minDuration { // the record would be gone before anybody could read it
+		return broker.Invalid("retention", "is %v; use %v or more, or 0 for the queue's policy", t, minDuration)
+	}
 	if t := job.Body.Unique.TTL; t > 0 && t < minDuration { // no second job would meet the key
 		return broker.Invalid("unique ttl", "is %v; use %v or more, or, other than for a window, 0 for no limit", t, minDuration)
 	}

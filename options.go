@@ -125,7 +125,7 @@ func WithCrashBudget(n int) Option {
 }
 
 // WithRetention keeps the record of the completed or cancelled job, with its
-// result, for d, at most 100 years. Zero, the default, means the queue's
+// result, for d, from 1 ms to 100 years. Zero, the default, means the queue's
 // policy, which keeps no records unless changed. Dead jobs are kept unless the
 // queue's policy deletes them (RetainDead).
 func WithRetention(d time.Duration) Option {

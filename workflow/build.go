@@ -65,7 +65,7 @@ func (b builder) plan(w *Workflow, id string) (*plan, error) {
 	if err := broker.CheckTime("Deadline", w.Deadline); err != nil {
 		return nil, err
 	}
-	if err := checkSpan("Retention", w.Retention); err != nil {
+	if err := broker.CheckDuration("Retention", w.Retention); err != nil {
 		return nil, err
 	}
 	for _, c := range []struct {
@@ -280,7 +280,7 @@ func checkWait(n *Node) error {
 			return err
 		}
 	}
-	if err := checkSpan("Within", n.Within); err != nil {
+	if err := checkWithin(n.Within); err != nil {
 		return err
 	}
 	if err := broker.CheckDuration("Delay", n.Delay); err != nil {

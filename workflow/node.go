@@ -153,10 +153,10 @@ func edges(nodes []Node) (first, last []int) {
 	return first, last
 }
 
-// checkSpan refuses a time outside the limits, and one without a unit: a signal would be late, and a record gone, at once.
-func checkSpan(field string, d time.Duration) error {
+// checkWithin refuses a time outside the limits, and one without a unit: every signal would be late.
+func checkWithin(d time.Duration) error {
 	if d > 0 && d < time.Millisecond {
-		return broker.Invalid(field, "is %v; use 1ms or more, or leave it out", d)
+		return broker.Invalid("Within", "is %v; use 1ms or more, or leave it out", d)
 	}
-	return broker.CheckDuration(field, d)
+	return broker.CheckDuration("Within", d)
 }

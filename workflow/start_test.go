@@ -76,7 +76,6 @@ func TestStart_RefusesWhatCannotBe(t *testing.T) {
 		{"signal and delay", w(Node{Name: "mine", Signal: "s", Delay: time.Second}), broker.ErrInvalid, "node mine, Signal"},
 		{"within without signal", w(Node{Name: "mine", Within: time.Second}), broker.ErrInvalid, "node mine, Within"},
 		{"within, no unit", w(Node{Name: "mine", Signal: "s", Within: 48}), broker.ErrInvalid, "Within: invalid: is 48ns; use 1ms"},
-		{"retention, no unit", &Workflow{ID: "w", Retention: 24}, broker.ErrInvalid, "Retention: invalid: is 24ns; use 1ms"},
 		{"delay and time", w(Node{Name: "mine", Delay: time.Second, At: time.Now()}), broker.ErrInvalid, "node mine, Delay"},
 		{"a negative delay", w(Node{Name: "mine", Delay: -time.Second}), broker.ErrInvalid, "node mine, Delay"},
 		{"a bad signal", w(Node{Name: "mine", Signal: "a/b"}), broker.ErrInvalid, "node mine, Signal"},

@@ -3,9 +3,6 @@ package pgbroker
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -44,7 +41,7 @@ func (p *ownPort) byIndex(ctx context.Context, s step) error {
 func (p *ownPort) beside(ctx context.Context, s step) error { return p.run(ctx, s) }
 
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
-	pending := !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return later(j) || j.Body.Key != "" })
+	pending := !f.any(func(j *broker.NewJob) bool { return later(j) || j.Body.Key != "" })
 	lead := p.b.waker.announce(f.queue, pending, len(f.jobs))
 	defer func() { p.b.waker.announced(f.queue, pending, len(f.jobs), lead, err) }()
 	if f.restored() {
@@ -83,30 +80,28 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 			byQueue[job.Queue] = f
 			order = append(order, job.Queue)
 		}
-		f.add(job, &receipts[i])
+		f.jobs = append(f.jobs, entry{job, &receipts[i]})
 	}
 	for _, queue := range order {
 		undecided, err := b.enqueueAll(ctx, to, byQueue[queue])
 		if err != nil && len(undecided) == len(receipts) {
 			return nil, broker.About(err, "enqueue", "", "")
 		}
-		for _, receipt := range undecided {
-			receipt.Err = broker.About(err, "enqueue", queue, receipt.ID)
-		}
+		fail(undecided, err)
 	}
 	return receipts, nil
 }
 
 // enqueueAll stores the jobs of one queue, run by run. It returns the jobs about which it could
 // not decide, with the reason.
-func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*broker.Receipt, err error) {
+func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []entry, err error) {
 	past := repeats{ids: make(map[string]bool), holders: make(map[string]string)}
 	for contested := 0; len(rest.jobs) > 0; {
 		if rest.jobs[0].Meets() {
 			if met, err := b.meet(ctx, to, rest); err != nil {
-				return rest.receipts, err
+				return rest.jobs, err
 			} else if met {
-				rest.jobs, rest.receipts = rest.jobs[1:], rest.receipts[1:]
+				rest.jobs = rest.jobs[1:]
 				continue
 			}
 		}
@@ -114,7 +109,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*
 		if _, limited := b.limited.Load(rest.queue); limited {
 			var err error
 			if room, err = b.bounded(ctx, to, rest); err != nil {
-				return rest.receipts, err
+				return rest.jobs, err
 			}
 			if room == 0 {
 				continue
@@ -129,16 +124,16 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*
 		case err == nil && !run.served:
 			err = b.serve(ctx, to, run)
 			if err == nil {
-				rest.again(run)
+				rest.again(run.jobs)
 				continue
 			}
 		case err == nil:
 			undecided := run.answer()
-			if len(undecided.jobs) > 0 {
+			if len(undecided) > 0 {
 				contested++
 			}
 			if contested > maxContested {
-				undecided.fail(errContested)
+				fail(undecided, errContested)
 			} else {
 				rest.again(undecided)
 			}
@@ -146,10 +141,10 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) (left []*
 			if len(rest.jobs) > 0 && (len(run.jobs) == 0 || run.jobs[0].TakesRoom()) {
 				err = past.refuse(ctx, to, rest, room-stored)
 			}
-			run = rest.part(nil, nil) // decided
+			run = rest.part(nil) // decided
 		}
 		if err != nil {
-			return append(run.receipts, rest.receipts...), err
+			return append(run.jobs, rest.jobs...), err
 		}
 	}
 	return nil, nil
@@ -169,7 +164,7 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	case q.bounded:
 		b.limited.Store(f.queue, struct{}{})
 	}
-	if !q.keyed && slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return j.Body.Key != "" }) {
+	if !q.keyed && f.any(func(j *broker.NewJob) bool { return j.Body.Key != "" }) {
 		return to.beside(ctx, b.step("queue_keyed", nil, f.queue))
 	}
 	return nil
@@ -180,41 +175,32 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) {
 	for i := 0; i < len(run.jobs); {
 		n := 1
-		for !careful(run.jobs[i]) && i+n < len(run.jobs) && !careful(run.jobs[i+n]) {
+		for !careful(run.jobs[i].NewJob) && i+n < len(run.jobs) && !careful(run.jobs[i+n].NewJob) {
 			n++
 		}
-		part := run.part(run.jobs[i:i+n], run.receipts[i:i+n])
+		part := run.part(run.jobs[i : i+n])
 		part.impatient = true
 		i += n
 		err := to.flush(ctx, part)
 		if err == nil && part.served {
-			part.answer().fail(errContested)
+			fail(part.answer(), errContested)
 			continue
 		}
 		if err == nil || sqlState(err) == lockTimeout {
-			part.fail(errContested)
+			fail(part.jobs, errContested)
 			continue
 		}
-		part.fail(err)
+		fail(part.jobs, err)
 		if ctx.Err() != nil {
-			run.part(run.jobs[i:], run.receipts[i:]).fail(err)
+			fail(run.jobs[i:], err)
 			break
 		}
 	}
 }
 
-var errContested = fmt.Errorf("%w: another transaction is deciding about this ID or unique key; try again", broker.ErrUnavailable)
-
 // maxContested is how often a job is tried again if its unique key was freed while the job was
 // being refused because of it.
 const maxContested = 5
-
-// How long a flush waits for an ID or a unique key of another transaction. The second try waits
-// less, because it may wait for many of them, one after the other.
-const (
-	lockWait      = 500 * time.Millisecond
-	lockWaitAgain = 20 * time.Millisecond
-)
 
 // later reports whether a job may not become pending at once.
 func later(j *broker.NewJob) bool {

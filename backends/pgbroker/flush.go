@@ -8,6 +8,26 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// entry is a new job of a request, with its receipt.
+type entry struct {
+	*broker.NewJob
+	receipt *broker.Receipt
+}
+
+func (e entry) fail(err error) { e.receipt.Err = broker.About(err, "enqueue", e.Queue, e.ID) }
+
+// refuse refuses the job as a duplicate: another job has its ID or unique key.
+func (e entry) refuse(holder string) {
+	e.receipt.Holder = holder
+	e.fail(broker.Duplicate(e.ID, holder))
+}
+
+func fail(jobs []entry, err error) {
+	for _, j := range jobs {
+		j.fail(err)
+	}
+}
+
 // flush is a run of new jobs of one queue that are stored together. No two of them have the
 // same ID or unique key.
 type flush struct {
@@ -18,8 +38,7 @@ type flush struct {
 	impatient bool
 	keyless   bool   // another job holds the unique key, so do not take it (meeting.park)
 	token     *int64 // marks the unique keys that this flush takes, if there are any
-	jobs      []*broker.NewJob
-	receipts  []*broker.Receipt // of the jobs
+	jobs      []entry
 
 	// The answer.
 	at      int64 // the store's time, or the request's
@@ -33,61 +52,44 @@ type flush struct {
 }
 
 // part returns a flush of some of f's jobs.
-func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
-	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit, jobs: slices.Clip(jobs), receipts: slices.Clip(receipts)}
-	if slices.ContainsFunc(jobs, (*broker.NewJob).TakesKey) {
-		token := rand.Int64()
-		p.token = &token
+func (f *flush) part(jobs []entry) *flush {
+	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit, jobs: slices.Clip(jobs)}
+	if p.any((*broker.NewJob).TakesKey) {
+		p.token = new(rand.Int64())
 	}
 	return p
 }
 
-func (f *flush) add(j *broker.NewJob, r *broker.Receipt) {
-	f.jobs, f.receipts = append(f.jobs, j), append(f.receipts, r)
-}
-
 // again puts jobs back to the front.
-func (f *flush) again(some *flush) {
-	if len(some.jobs) > 0 {
-		f.jobs, f.receipts = slices.Concat(some.jobs, f.jobs), slices.Concat(some.receipts, f.receipts)
+func (f *flush) again(some []entry) {
+	if len(some) > 0 {
+		f.jobs = slices.Concat(some, f.jobs)
 	}
 }
 
-func (f *flush) fail(err error) {
-	for _, r := range f.receipts {
-		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
-	}
+// any reports whether one of the jobs is such.
+func (f *flush) any(such func(*broker.NewJob) bool) bool {
+	return slices.ContainsFunc(f.jobs, func(j entry) bool { return such(j.NewJob) })
 }
 
 // lockTimeout returns how long to wait for IDs and keys that others have locked; nil means as long
 // as the call may take.
 func (f *flush) lockTimeout() *string {
-	wait := lockWait
-	if f.impatient {
-		wait = lockWaitAgain
-	}
-	if slices.ContainsFunc(f.jobs, careful) {
-		return milliseconds(wait)
+	if f.any(careful) {
+		return keyWait(f.impatient)
 	}
 	return nil
 }
 
 // takeKeys returns the statement that takes the flush's unique keys.
 func (f *flush) takeKeys() step {
-	var keys, ids []string
-	var modes []int16
-	var ttls []int64
+	var wanted wantedKeys
 	for _, j := range f.jobs {
-		if u := j.Body.Unique; j.TakesKey() {
-			keys, ids, modes = append(keys, u.Key), append(ids, j.ID), append(modes, int16(u.Mode))
-			ttl := int64(0)
-			if u.TTL > 0 {
-				ttl = f.now.after(u.TTL)
-			}
-			ttls = append(ttls, ttl)
+		if j.TakesKey() {
+			wanted.add(j.Body.Unique, j.ID, f.now)
 		}
 	}
-	return f.b.step("enqueue_keys", nil, f.now.micros, f.queue, f.pastLimit, keys, ids, modes, ttls, f.token)
+	return wanted.take(f.b, f.now, f.queue, f.pastLimit, f.token)
 }
 
 // bodies returns the stored form of each job.
@@ -114,7 +116,7 @@ func (f *flush) lanes() []int16 {
 // collide with other jobs or have been stored before.
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
-	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
+	return !keeps && !f.any(func(j *broker.NewJob) bool {
 		return careful(j) || !j.FirstSend || later(j) || j.Body.Retention != 0
 	})
 }
@@ -151,12 +153,7 @@ func (f *flush) store() step {
 }
 
 // delay returns a job's delay in µs, to be added to the clock.
-func (f *flush) delay(j *broker.NewJob) int64 {
-	if j.Delay > 0 {
-		return f.now.after(j.Delay)
-	}
-	return 0
-}
+func (f *flush) delay(j *broker.NewJob) int64 { return f.now.after(j.Delay) }
 
 // seal returns the statement that removes the new jobs whose IDs exist in other tables, and
 // reports which jobs hold unique keys. If stored is nil, the rows that the transaction wrote count
@@ -195,57 +192,68 @@ func (f *flush) know(id string) {
 
 // answer fills in the receipts. It returns the jobs whose unique key was freed while they were
 // being refused because of it: they can be tried again.
-func (f *flush) answer() *flush {
-	undecided := f.part(nil, nil)
+func (f *flush) answer() (undecided []entry) {
 	stored, heldOut := set(f.stored), set(f.heldOut)
-	for i, j := range f.jobs {
-		r := f.receipts[i]
+	for _, j := range f.jobs {
 		holder, held := f.holders[j.ID]
 		switch {
-		case !f.known[j.ID] && (f.stored == nil || stored[j.ID]):
-			f.accept(j, r)
-		case !f.known[j.ID] && heldOut[j.ID] && (!held || j.Meets()):
-			undecided.add(j, r)
+		case f.known[j.ID]:
+			f.refuseKnown(j)
+		case f.stored == nil || stored[j.ID]:
+			f.accept(j)
+		case heldOut[j.ID] && (!held || j.Meets()):
+			undecided = append(undecided, j)
+		case held:
+			j.refuse(holder)
 		default:
-			if r.Holder = j.ID; held && !f.known[j.ID] {
-				r.Holder = holder
-			}
-			f.refuse(j, r)
+			f.refuseKnown(j)
 		}
 	}
 	return undecided
 }
 
-// refuse refuses a job as a duplicate. If a restored job has the ID of a held job, both may be
+// refuseKnown refuses a job whose ID exists. If a restored job has the ID of a held job, both may be
 // the same job, so it gets another error (§29).
-func (f *flush) refuse(j *broker.NewJob, r *broker.Receipt) {
-	err := broker.Duplicate(j.ID, r.Holder)
+func (f *flush) refuseKnown(j entry) {
 	if by, held := f.held[j.ID]; held {
-		r.Holder, err = by, broker.Held(by)
-	}
-	r.Err = broker.About(err, "enqueue", j.Queue, j.ID)
-}
-
-func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
-	if j.Restore != nil {
-		f.acceptRestored(j, r)
+		j.receipt.Holder = by
+		j.fail(broker.Held(by))
 		return
 	}
-	due := broker.Micros(j.RunAt)
-	if j.Delay > 0 {
-		due = f.at + f.delay(j)
-	}
-	r.State, r.RunAt = broker.StatePending, time.Time{}
+	j.refuse(j.ID)
+}
+
+// accept fills in the receipt of a job that was stored.
+func (f *flush) accept(j entry) {
+	due, state := f.due(j.NewJob), broker.StatePending
 	if due > f.at {
-		r.State, r.RunAt = broker.StateScheduled, broker.FromMicros(due)
+		state = broker.StateScheduled
 	}
+	if j.Restore != nil && (j.Restore.State == broker.StateRetry || j.Restore.State.Final()) {
+		state = j.Restore.State
+	}
+	j.receipt.State, j.receipt.RunAt = state, time.Time{}
+	if waits(state) {
+		j.receipt.RunAt = broker.FromMicros(due)
+	}
+}
+
+// due returns when a job is due, by its delay or its run time; otherwise now.
+func (f *flush) due(j *broker.NewJob) int64 {
+	switch {
+	case j.Delay > 0:
+		return f.at + f.delay(j)
+	case !j.RunAt.IsZero():
+		return broker.Micros(j.RunAt)
+	}
+	return f.at
 }
 
 // values returns one field of each job.
 func values[T any](f *flush, field func(*broker.NewJob) T) []T {
 	all := make([]T, len(f.jobs))
 	for i, j := range f.jobs {
-		all[i] = field(j)
+		all[i] = field(j.NewJob)
 	}
 	return all
 }
@@ -253,7 +261,7 @@ func values[T any](f *flush, field func(*broker.NewJob) T) []T {
 // column is values, or nil if the field is empty in all jobs.
 func column[T comparable](f *flush, field func(*broker.NewJob) T) []T {
 	var empty T
-	if !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return field(j) != empty }) {
+	if !f.any(func(j *broker.NewJob) bool { return field(j) != empty }) {
 		return nil
 	}
 	return values(f, field)

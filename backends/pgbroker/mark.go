@@ -17,9 +17,9 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (m broker.Mar
 
 func (b *Broker) mark(ctx context.Context, req *broker.MarkRequest) (broker.Marked, error) {
 	now := clockOf(req.Now)
-	ttl := int64(0) // drops the mark
-	if req.Action != broker.MarkDrop {
-		ttl = now.after(req.TTL)
+	ttl := now.after(req.TTL)
+	if req.Action == broker.MarkDrop {
+		ttl = 0
 	}
 	var value []byte // nil keeps the value
 	if req.Action == broker.MarkTake || req.Action == broker.MarkSet {

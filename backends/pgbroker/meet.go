@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -13,8 +14,7 @@ import (
 // (§39 to §41). In one transaction it locks the job that may be replaced, and decides.
 type meeting struct {
 	*flush // the flush of only this job
-	job    *broker.NewJob
-	r      *broker.Receipt
+	job    entry
 
 	met      bool // the job was decided; otherwise the key is free
 	again    bool // nothing was done, since something changed meanwhile: try again
@@ -43,16 +43,14 @@ type lockedJob struct {
 // the other job follows.
 var behindWhom = broker.Behind("")
 
-func newMeeting(f *flush) *meeting { return &meeting{flush: f, job: f.jobs[0], r: f.receipts[0]} }
-
 // meet decides about the first of the jobs. It reports false if the unique key is free: then the
 // job can be stored like any other.
 func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err error) {
 	for range maxContested {
-		m := newMeeting(rest.part(rest.jobs[:1], rest.receipts[:1]))
+		m := &meeting{flush: rest.part(rest.jobs[:1]), job: rest.jobs[0]}
 		switch err := to.meet(ctx, m); {
 		case sqlState(err) == lockTimeout:
-			m.fail(errContested)
+			m.job.fail(errContested)
 			return true, nil
 		case err != nil || !m.again:
 			return m.met, err
@@ -62,7 +60,7 @@ func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err 
 			}
 		}
 	}
-	rest.part(rest.jobs[:1], rest.receipts[:1]).fail(errContested)
+	rest.jobs[0].fail(errContested)
 	return true, nil
 }
 
@@ -74,7 +72,7 @@ func (p *ownPort) meet(ctx context.Context, m *meeting) error {
 	if errors.Is(err, errUndone) {
 		return nil
 	}
-	if m.r.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
+	if m.job.receipt.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
 		p.b.waker.wake(m.queue, false)
 	}
 	return err
@@ -111,27 +109,24 @@ func (m *meeting) decide(ctx context.Context, s session, wake *wakeUp, begin ...
 	if err := s.run(ctx, steps...); err != nil {
 		return err
 	}
-	to := m.holder
-	if m.behind != "" {
-		to = m.behind
-	}
+	r := m.job.receipt
 	switch {
 	case m.admit != nil:
 		m.met = true
-		m.fail(m.admit)
+		m.job.fail(m.admit)
 		return nil
 	case m.past != "":
-		m.met, m.r.Replaced, m.r.ID, m.r.Holder = true, true, m.past, m.past
+		m.met, r.Replaced, r.ID, r.Holder = true, true, m.past, m.past
 		return nil
 	case m.known:
-		m.refuseFor(m.job.ID, broker.Duplicate(m.job.ID, m.job.ID))
+		m.refuse(m.job.ID)
 		return nil
 	case m.holder == "":
 		return nil
 	case m.mode == int16(broker.UniqueWindow) && m.locked.id == "":
-		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder)) // the holder has ended, but its window has not
+		m.refuse(m.holder) // the holder has ended, but its window has not
 		return nil
-	case m.locked.id != to:
+	case m.locked.id != cmp.Or(m.behind, m.holder):
 		m.again = true
 		return nil
 	}
@@ -139,7 +134,7 @@ func (m *meeting) decide(ctx context.Context, s session, wake *wakeUp, begin ...
 	case m.behind == "" && state == broker.StateActive && m.follows():
 		return m.park(ctx, s)
 	case m.behind == "" && !state.Editable():
-		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder))
+		m.refuse(m.holder)
 		return nil
 	}
 	return m.replace(ctx, s, wake)
@@ -153,7 +148,7 @@ func (m *meeting) readLook(r rows) error {
 	}
 	m.past, m.holder, m.behind = string(past), string(holder), string(behind)
 	policy, err := readPolicy(rules)
-	m.admit = policy.Admit(m.job)
+	m.admit = policy.Admit(m.job.NewJob)
 	return err
 }
 
@@ -163,9 +158,9 @@ func (m *meeting) follows() bool {
 	return u.Conflict != broker.ConflictReplace && u.Mode == broker.UniqueUntilDone && m.mode == int16(broker.UniqueUntilDone)
 }
 
-func (m *meeting) refuseFor(holder string, err error) {
-	m.met, m.r.Holder = true, holder
-	m.r.Err = broker.About(err, "enqueue", m.queue, m.job.ID)
+func (m *meeting) refuse(holder string) {
+	m.met = true
+	m.job.refuse(holder)
 }
 
 // replace gives the locked job what the handler of the new job would read.
@@ -173,16 +168,15 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 	l, u := &m.locked, m.job.Body.Unique
 	body, err := broker.ReplaceContent(l.body, &m.job.Body)
 	if err != nil {
-		if errors.Is(err, broker.ErrDuplicate) {
-			err = broker.Duplicate(m.job.ID, l.id)
+		if m.refuse(l.id); !errors.Is(err, broker.ErrDuplicate) {
+			m.job.fail(err)
 		}
-		m.refuseFor(l.id, err)
 		return nil
 	}
 	state, runAt := broker.State(l.state), l.runAt
 	steps := []step{m.b.step("operate_edit", nil, m.queue, l.id, body), m.b.step("meet_absorb", nil, m.now.micros, m.queue, m.job.ID, l.id)}
 	if u.Conflict == broker.ConflictDebounce {
-		due := min(m.due(), l.created+broker.DurationMicros(u.Latest))
+		due := min(m.due(m.job.NewJob), l.created+broker.DurationMicros(u.Latest))
 		switch {
 		case state == broker.StateWaiting:
 			if runAt = 0; due > m.at {
@@ -203,20 +197,10 @@ func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
 	if err := s.run(ctx, steps...); err != nil {
 		return err
 	}
-	m.met, m.wrote, m.r.Replaced, m.r.ID, m.r.Holder = true, true, true, l.id, l.id
-	m.r.State, m.r.RunAt = state, broker.FromMicros(runAt)
+	r := m.job.receipt
+	m.met, m.wrote, r.Replaced, r.ID, r.Holder = true, true, true, l.id, l.id
+	r.State, r.RunAt = state, broker.FromMicros(runAt)
 	return nil
-}
-
-// due returns when the new job is due, by its delay or its run time.
-func (m *meeting) due() int64 {
-	switch {
-	case m.job.Delay > 0:
-		return m.at + m.delay(m.job)
-	case !m.job.RunAt.IsZero():
-		return broker.Micros(m.job.RunAt)
-	}
-	return m.at
 }
 
 // park stores the new job behind the locked one.
@@ -229,9 +213,9 @@ func (m *meeting) park(ctx context.Context, s session) error {
 		if err := m.b.lookKeys(m.flush, &q, func(look step) error { return s.run(ctx, look) }); err != nil {
 			return err
 		}
-		if err := q.full(m.job); err != nil {
+		if err := q.full(m.job.NewJob); err != nil {
 			m.met = true
-			m.fail(err)
+			m.job.fail(err)
 			return nil
 		}
 	}
@@ -247,7 +231,7 @@ func (m *meeting) park(ctx context.Context, s session) error {
 		return err
 	}
 	if m.stored != nil && len(m.stored) == 0 || m.flush.known[m.job.ID] {
-		m.refuseFor(m.job.ID, broker.Duplicate(m.job.ID, m.job.ID))
+		m.refuse(m.job.ID)
 		return nil
 	}
 	var held int64
@@ -259,7 +243,8 @@ func (m *meeting) park(ctx context.Context, s session) error {
 		m.again = true
 		return nil
 	}
-	m.accept(m.job, m.r)
-	m.met, m.wrote, m.r.State, m.r.Holder = true, true, broker.StateWaiting, m.holder
+	m.accept(m.job)
+	m.met, m.wrote = true, true
+	m.job.receipt.State, m.job.receipt.Holder = broker.StateWaiting, m.holder
 	return nil
 }

@@ -10,18 +10,14 @@ import (
 
 func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
 	var runAt *int64
-	delay := int64(0)
-	if o.op.Delay > 0 {
-		delay = o.now.after(o.op.Delay)
-	} else if !o.op.RunAt.IsZero() {
-		us := broker.Micros(o.op.RunAt)
-		runAt = &us
+	if o.op.Delay <= 0 && !o.op.RunAt.IsZero() {
+		runAt = new(broker.Micros(o.op.RunAt))
 	}
 	var moved []string
 	var states []int16
 	wake := o.b.waker.message(false, len(ids))
 	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, nil),
-		o.now.micros, o.queue, ids, runAt, delay, wake.self, wake.payload(o.queue)))
+		o.now.micros, o.queue, ids, runAt, o.now.after(o.op.Delay), wake.self, wake.payload(o.queue)))
 	went(chosen, moved, states)
 	return err
 }
@@ -67,22 +63,12 @@ func (o *operating) edit(ctx context.Context, s session, r *broker.OperationResu
 	return s.run(ctx, o.b.step("operate_edit", nil, o.queue, r.Ref.ID, body))
 }
 
-// redriving has the dead jobs that a redrive tries to send back, as arguments of its
-// statements.
-type redriving struct {
-	ids, keys []string
-	tails     [][]byte
-
-	// The unique keys that the jobs must take again.
-	taken, takers []string
-	modes         []int16
-	ttls          []int64
-}
-
 // redrive sends dead jobs back to their queue. A job that held a unique key is sent back only if
 // it gets the key again. If several jobs held the same key, the first one gets it.
 func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.OperationResult) error {
-	var d redriving
+	var ids, keys []string
+	var tails [][]byte
+	var wanted wantedKeys
 	keyOf := make(map[string]string)
 	seen := make(map[string]bool)
 	for _, r := range chosen {
@@ -95,37 +81,27 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 		if key != "" && seen[key] {
 			continue
 		}
-		seen[key] = true
-		d.add(j, key, o.now)
+		if seen[key] = true; key != "" {
+			wanted.add(j.Unique, j.ID, o.now)
+		}
+		head := j.Head.Redriven()
+		ids, keys, tails = append(ids, j.ID), append(keys, key), append(tails, broker.AppendTail([]byte{}, &head))
 	}
 	token := rand.Int64()
-	back := make(map[string]bool)
-	holders := make(map[string]string)
-	wake := o.b.waker.message(false, len(d.ids))
+	wake := o.b.waker.message(false, len(ids))
 	var steps []step
-	if len(d.taken) > 0 {
-		wait := lockWait
-		if o.impatient {
-			wait = lockWaitAgain
-		}
-		steps = append(steps, o.b.step("settings", nil, nil, milliseconds(wait)),
-			o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))
+	if len(wanted.keys) > 0 {
+		steps = append(steps, o.b.step("settings", nil, nil, keyWait(o.impatient)), wanted.take(o.b, o.now, o.queue, true, &token))
 	}
 	var sent []string
+	holders := make(map[string]string)
 	steps = append(steps,
-		o.b.step("operate_redrive", one(&sent, nil), o.queue, d.ids, d.tails, d.keys, token, wake.self, wake.payload(o.queue)),
-		o.b.step("unique_holders", each(func(r rows) error {
-			var key, holder string
-			err := r.Scan(&key, &holder)
-			holders[key] = holder
-			return err
-		}), o.queue, d.taken))
+		o.b.step("operate_redrive", one(&sent, nil), o.queue, ids, tails, keys, token, wake.self, wake.payload(o.queue)),
+		o.b.step("unique_holders", pairs(holders), o.queue, wanted.keys))
 	if err := s.run(ctx, steps...); err != nil {
 		return err
 	}
-	for _, id := range sent {
-		back[id] = true
-	}
+	back := set(sent)
 	for _, r := range chosen {
 		if back[r.Ref.ID] {
 			r.State = broker.StatePending
@@ -135,18 +111,4 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 		}
 	}
 	return nil
-}
-
-func (d *redriving) add(j *broker.Job, key string, now clock) {
-	head := j.Head.Redriven()
-	d.ids, d.keys, d.tails = append(d.ids, j.ID), append(d.keys, key), append(d.tails, broker.AppendTail([]byte{}, &head))
-	if key == "" {
-		return
-	}
-	ttl := int64(0)
-	if j.Unique.TTL > 0 {
-		ttl = now.after(j.Unique.TTL)
-	}
-	d.taken, d.takers = append(d.taken, key), append(d.takers, j.ID)
-	d.modes, d.ttls = append(d.modes, int16(j.Unique.Mode)), append(d.ttls, ttl)
 }

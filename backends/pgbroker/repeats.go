@@ -29,8 +29,8 @@ func (f *flush) cut(limit int) *flush {
 		}
 		seen[f.jobs[n].ID] = true
 	}
-	run := f.part(f.jobs[:n], f.receipts[:n])
-	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
+	run := f.part(f.jobs[:n])
+	f.jobs = f.jobs[n:]
 	return run
 }
 
@@ -48,9 +48,8 @@ func cutRepeat[T any](all []T, name func(T) string) (run, rest []T) {
 
 // note remembers what became of the jobs of a run, and returns how many were stored.
 func (r *repeats) note(run *flush) (stored int) {
-	for i, j := range run.jobs {
-		receipt := run.receipts[i]
-		unique := j.Body.Unique.Key
+	for _, j := range run.jobs {
+		receipt, unique := j.receipt, j.Body.Unique.Key
 		switch {
 		case receipt.Err == nil && receipt.State == broker.StateNone: // undecided
 		case receipt.Err == nil:
@@ -73,35 +72,35 @@ func (r *repeats) note(run *flush) (stored int) {
 // limit before it checks the unique key, and other jobs may fill it meanwhile. So then refuse
 // decides only about the first jobs, and about none with a partition key.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
-	left, held := rest.part(nil, nil), rest.part(nil, nil)
+	var left, held []entry
 	leave := make(map[string]bool) // IDs of jobs in left: they may exist by the time that a later job with the same ID is decided
-	for i, j := range rest.jobs {
+	for _, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {
 		case j.Restore != nil, j.Meets(): // these depend on more than whether the ID exists or the key is held
 		case r.ids[j.ID]:
-			rest.receipts[i].Holder = j.ID
-			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
+			j.refuse(j.ID)
 			continue
-		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left.jobs) == 0 && j.Body.Key == ""):
-			held.add(j, rest.receipts[i])
+		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left) == 0 && j.Body.Key == ""):
+			held = append(held, j)
 			continue
 		}
-		left.add(j, rest.receipts[i])
+		left = append(left, j)
 		leave[j.ID] = true
 	}
-	if len(held.jobs) > 0 {
-		if err := to.run(ctx, held.lookKnown(nil)); err != nil {
+	if len(held) > 0 {
+		look := rest.part(held)
+		if err := to.run(ctx, look.lookKnown(nil)); err != nil {
 			return err
 		}
-		for i, j := range held.jobs {
-			receipt := held.receipts[i]
-			if receipt.Holder = r.holders[j.Body.Unique.Key]; held.known[j.ID] {
-				receipt.Holder = j.ID
+		for _, j := range held {
+			if look.known[j.ID] {
+				j.refuse(j.ID)
+			} else {
+				j.refuse(r.holders[j.Body.Unique.Key])
 			}
-			receipt.Err = broker.About(broker.Duplicate(j.ID, receipt.Holder), "enqueue", j.Queue, j.ID)
 		}
 	}
-	rest.jobs, rest.receipts = left.jobs, left.receipts
+	rest.jobs = left
 	return nil
 }

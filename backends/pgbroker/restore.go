@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -13,7 +15,7 @@ func (f *flush) restored() bool { return len(f.jobs) > 0 && f.jobs[0].Restore !=
 // sameKind reports whether two jobs can be stored in one run. Restored jobs have runs of their
 // own, and so have jobs that a depth limit may refuse. A job that may replace another one begins
 // a new run.
-func sameKind(a, b *broker.NewJob) bool {
+func sameKind(a, b entry) bool {
 	return a == b || !b.Meets() && (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
 }
 
@@ -96,23 +98,20 @@ func (f *flush) epochs() []int64 {
 // lookHolders returns the statement that reports which jobs hold the unique keys that could not be
 // taken.
 func (f *flush) lookHolders() step {
-	keys := make(map[string][]string)
-	var names []string
+	idOf := make(map[string]string)
 	heldOut := set(f.heldOut)
 	for _, j := range f.jobs {
-		if unique := j.Body.Unique.Key; heldOut[j.ID] {
-			keys[unique], names = append(keys[unique], j.ID), append(names, unique)
+		if heldOut[j.ID] {
+			idOf[j.Body.Unique.Key] = j.ID
 		}
 	}
 	f.holders = make(map[string]string)
 	return f.b.step("unique_holders", each(func(r rows) error {
 		var key, holder string
 		err := r.Scan(&key, &holder)
-		for _, id := range keys[key] {
-			f.holders[id] = holder
-		}
+		f.holders[idOf[key]] = holder
 		return err
-	}), f.queue, names)
+	}), f.queue, slices.Collect(maps.Keys(idOf)))
 }
 
 // endRestored returns the statement that moves jobs that had ended to their tables, and removes
@@ -137,27 +136,4 @@ func (f *flush) endRestored(wake *wakeUp) step {
 	}
 	self, payload := wake.args(f.queue)
 	return f.b.step("restore_end", one(nil), f.now.micros, f.queue, keep, ends, undo, f.token, self, payload, suppressed)
-}
-
-// acceptRestored fills in the receipt of a restored job.
-func (f *flush) acceptRestored(j *broker.NewJob, r *broker.Receipt) {
-	due := f.at
-	if j.Delay > 0 {
-		due = f.at + f.delay(j)
-	} else if !j.RunAt.IsZero() {
-		due = broker.Micros(j.RunAt)
-	}
-	switch state := j.Restore.State; {
-	case state.Final():
-		r.State = state
-		return
-	case state == broker.StateRetry:
-		r.State = state
-	case due > f.at:
-		r.State = broker.StateScheduled
-	default:
-		r.State = broker.StatePending
-		return
-	}
-	r.RunAt = broker.FromMicros(due)
 }

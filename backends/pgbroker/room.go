@@ -100,50 +100,50 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 		return len(rest.jobs), nil
 	}
 	first := rest.jobs[0]
-	admitted := rest.part(nil, nil)
-	for i, j := range rest.jobs {
-		if err := q.policy.Admit(j); err != nil {
-			rest.receipts[i].Err = broker.About(err, "enqueue", j.Queue, j.ID)
+	var admitted []entry
+	for _, j := range rest.jobs {
+		if err := q.policy.Admit(j.NewJob); err != nil {
+			j.fail(err)
 		} else {
-			admitted.add(j, rest.receipts[i])
+			admitted = append(admitted, j)
 		}
 	}
-	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
+	rest.jobs = admitted
 	if len(rest.jobs) == 0 || rest.jobs[0] != first && rest.jobs[0].Meets() {
 		return 0, nil // the first job now may replace another one, which is decided first
 	}
 	if err := b.lookKeys(rest, &q, func(s step) error { return to.byIndex(ctx, s) }); err != nil {
 		return 0, err
 	}
-	out, left := rest.part(nil, nil), rest.part(nil, nil)
+	var out, left []entry
 	var why []error
 	now := q // the room before any of these jobs is stored
 	now.keys = maps.Clone(q.keys)
 	seen := make(map[string]bool)
 	at := 0
 	for ; at < len(rest.jobs); at++ {
-		j, r := rest.jobs[at], rest.receipts[at]
+		j := rest.jobs[at]
 		if seen[j.ID] || !sameKind(rest.jobs[0], j) {
 			break
 		}
 		seen[j.ID] = true
-		if err := now.full(j); err != nil {
-			out.add(j, r)
+		if err := now.full(j.NewJob); err != nil {
+			out = append(out, j)
 			why = append(why, err)
 			continue
 		}
-		if q.full(j) != nil {
+		if q.full(j.NewJob) != nil {
 			break
 		}
-		q.take(j)
-		left.add(j, r)
+		q.take(j.NewJob)
+		left = append(left, j)
 	}
-	room = len(left.jobs)
-	if len(out.jobs) == 0 {
+	room = len(left)
+	if len(out) == 0 {
 		return room, nil
 	}
-	rest.jobs, rest.receipts = append(left.jobs, rest.jobs[at:]...), append(left.receipts, rest.receipts[at:]...)
-	if err := out.turnAway(ctx, to, why); err != nil {
+	rest.jobs = append(left, rest.jobs[at:]...)
+	if err := rest.part(out).turnAway(ctx, to, why); err != nil {
 		rest.again(out)
 		return 0, err
 	}
@@ -156,12 +156,11 @@ func (f *flush) turnAway(ctx context.Context, to port, why []error) error {
 	if err := to.run(ctx, f.lookKnown(nil)); err != nil {
 		return err
 	}
-	for i, r := range f.receipts {
-		if f.known[r.ID] {
-			r.Holder = r.ID
-			f.refuse(f.jobs[i], r)
+	for i, j := range f.jobs {
+		if f.known[j.ID] {
+			f.refuseKnown(j)
 		} else {
-			r.Err = broker.About(why[i], "enqueue", r.Queue, r.ID)
+			j.fail(why[i])
 		}
 	}
 	return nil

@@ -133,6 +133,17 @@ func each(f func(rows) error) func(rows) error {
 	}
 }
 
+// pairs reads an answer of two columns into a map.
+func pairs[K comparable, V any](to map[K]V) func(rows) error {
+	return each(func(r rows) error {
+		var k K
+		var v V
+		err := r.Scan(&k, &v)
+		to[k] = v
+		return err
+	})
+}
+
 // poolSession runs statements on the pool, even after the broker was closed.
 type poolSession struct{ b *Broker }
 
@@ -247,5 +258,10 @@ func clockOf(now time.Time) clock {
 	return clock{micros: &us, frac: broker.Micros(now) - us}
 }
 
-// after returns d in µs, rounded up, to be added to the clock.
-func (c clock) after(d time.Duration) int64 { return broker.DurationMicros(d) + c.frac }
+// after returns d in µs, rounded up, to be added to the clock; 0 if there is no d.
+func (c clock) after(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return broker.DurationMicros(d) + c.frac
+}

@@ -130,11 +130,7 @@ func (s *settling) turn(t *settleTurn) step {
 		}
 		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
-		delay := int64(0)
-		if o.Delay() > 0 {
-			delay = s.now.after(o.Delay())
-		}
-		delays, fronts = append(delays, delay), append(fronts, o.Front())
+		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
 		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
 		charges = append(charges, chargeOf(o))

@@ -181,20 +181,11 @@ func (e *examiner) counts(ctx context.Context) error {
 	var differ []difference
 	look := []step{{sql: "select set_config('statement_timeout', '20000', true)"},
 		e.b.step("examine_layouts", newer, queue),
-		e.b.step("examine_counts", each(func(r rows) error {
-			d := difference{by: make([]int64, len(differing))}
-			columns := []any{&d.number, &d.name}
-			for i := range d.by {
-				columns = append(columns, &d.by[i])
-			}
-			err := r.Scan(columns...)
-			differ = append(differ, d)
-			return err
-		}), queue, e.b.deltas.look().floor)}
+		e.b.step("examine_counts", list(&differ, (*difference).columns), queue, e.b.deltas.look().floor)}
 	err := e.b.run(ctx, look...)
 	if err == nil && e.req.Fix {
 		for range recounts {
-			found, differ = nil, nil
+			found = nil
 			err = e.b.transact(ctx, func(s session) error {
 				err := s.run(ctx, append([]step{{sql: "set transaction isolation level repeatable read"}}, look...)...)
 				for i := 0; i < len(differ) && err == nil; i++ {
@@ -242,7 +233,15 @@ var differing = func() (names []string) {
 type difference struct {
 	number int64
 	name   string
-	by     []int64
+	by     [len(counted) + 2]int64 // as differing names them
+}
+
+func (d *difference) columns() []any {
+	all := []any{&d.number, &d.name}
+	for i := range d.by {
+		all = append(all, &d.by[i])
+	}
+	return all
 }
 
 // recounts is how often a correction of counts is tried, since other transactions may change

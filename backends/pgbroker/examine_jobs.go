@@ -78,12 +78,8 @@ func (e *examiner) jobs(ctx context.Context, after string, queue int64) (string,
 // facts, so that whatever had lapsed when it read a fact has lapsed by the clock, too.
 func (e *examiner) look(ctx context.Context, on session, after string, queue int64, ids []string) (page []jobFacts, err error) {
 	var now int64
-	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", each(func(r rows) error {
-		var f jobFacts
-		err := r.Scan(f.columns()...)
-		page = append(page, f)
-		return err
-	}), after, queue, e.req.Limit, ids), e.b.step("clock", one(&now), e.now.micros))
+	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", list(&page, (*jobFacts).columns), after, queue, e.req.Limit, ids),
+		e.b.step("clock", one(&now), e.now.micros))
 	if err == nil {
 		e.Now = broker.FromMicros(now)
 	}

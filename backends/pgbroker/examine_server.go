@@ -77,13 +77,10 @@ type relation struct {
 // schema examines tables and indexes.
 func (e *examiner) schema(ctx context.Context) error {
 	var all []relation
-	err := e.b.run(ctx, e.b.step("examine_schema", each(func(r rows) error {
-		var rel relation
-		err := r.Scan(&rel.migration, &rel.name, &rel.index, &rel.logged, &rel.valid, &rel.off, &rel.dead, &rel.live, &rel.vacuumed)
-		all = append(all, rel)
-		return err
-	}), e.b.config.Schema))
-	if err != nil {
+	columns := func(r *relation) []any {
+		return []any{&r.migration, &r.name, &r.index, &r.logged, &r.valid, &r.off, &r.dead, &r.live, &r.vacuumed}
+	}
+	if err := e.b.run(ctx, e.b.step("examine_schema", list(&all, columns), e.b.config.Schema)); err != nil {
 		return err
 	}
 	e.Records = len(all)

@@ -99,12 +99,9 @@ func (m *meeting) run(ctx context.Context, s session, wake *wakeUp, begin ...ste
 }
 
 func (m *meeting) decide(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
-	key := m.job.Body.Unique.Key
+	key, l := m.job.Body.Unique.Key, &m.locked
 	steps := append(begin, m.b.step("settings", nil, nil, m.lockTimeout()),
-		m.b.step("meet_lock", each(func(r rows) error {
-			l := &m.locked
-			return r.Scan(&l.id, &l.state, &l.runAt, &l.created, &l.held, &l.body)
-		}), m.queue, key, behindWhom),
+		m.b.step("meet_lock", one(&l.id, &l.state, &l.runAt, &l.created, &l.held, &l.body), m.queue, key, behindWhom),
 		m.b.step("meet_look", m.readLook, m.now.micros, m.queue, key, m.job.ID, behindWhom))
 	if err := s.run(ctx, steps...); err != nil {
 		return err
@@ -123,14 +120,14 @@ func (m *meeting) decide(ctx context.Context, s session, wake *wakeUp, begin ...
 		return nil
 	case m.holder == "":
 		return nil
-	case m.mode == int16(broker.UniqueWindow) && m.locked.id == "":
+	case m.mode == int16(broker.UniqueWindow) && l.id == "":
 		m.refuse(m.holder) // the holder has ended, but its window has not
 		return nil
-	case m.locked.id != cmp.Or(m.behind, m.holder):
+	case l.id != cmp.Or(m.behind, m.holder):
 		m.again = true
 		return nil
 	}
-	switch state := broker.State(m.locked.state); {
+	switch state := broker.State(l.state); {
 	case m.behind == "" && state == broker.StateActive && m.follows():
 		return m.park(ctx, s)
 	case m.behind == "" && !state.Editable():

@@ -44,8 +44,11 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 		}
 		_, searched = b.leases.pulse(req.Worker, r.queues)
 		if err := b.pulse.run(ctx, append([]step{b.byIndex(true)}, r.news(searched)...)...); err != nil {
-			r.got.Cancel, r.got.NextLapse = nil, time.Time{}
+			r.got.Cancel, r.lapse = nil, nil
 		}
+	}
+	if r.lapse != nil {
+		r.got.NextLapse = broker.FromMicros(*r.lapse)
 	}
 	r.got.Now, r.got.Lost = broker.FromMicros(r.at), r.alive < len(r.queues)
 	if r.got.Lost {
@@ -67,8 +70,9 @@ type renewal struct {
 	now    clock
 	queues []string
 
-	at    int64 // the store's time
-	alive int   // the number of queues in which the worker was renewed
+	at    int64  // the store's time
+	alive int    // the number of queues in which the worker was renewed
+	lapse *int64 // when the next leases run out
 	got   broker.Renewed
 }
 
@@ -82,26 +86,9 @@ func (r *renewal) extend(pulse int64) step {
 
 // news returns the steps that read what the worker must know.
 func (r *renewal) news(searched int64) []step {
-	return []step{
-		r.b.step("renew_lapse", func(rs rows) error {
-			var lapse *int64
-			r.got.NextLapse = time.Time{}
-			err := one(&lapse)(rs)
-			if err == nil && lapse != nil {
-				r.got.NextLapse = broker.FromMicros(*lapse)
-			}
-			return err
-		}, r.now.micros, r.queues, searched),
-		r.b.step("renew_cancel", func(rs rows) error {
-			r.got.Cancel = nil
-			return each(func(rs rows) error {
-				var ref broker.Ref
-				err := rs.Scan(&ref.Queue, &ref.ID, &ref.Epoch)
-				r.got.Cancel = append(r.got.Cancel, ref)
-				return err
-			})(rs)
-		}, r.req.Worker, r.queues),
-	}
+	columns := func(ref *broker.Ref) []any { return []any{&ref.Queue, &ref.ID, &ref.Epoch} }
+	return []step{r.b.step("renew_lapse", one(&r.lapse), r.now.micros, r.queues, searched),
+		r.b.step("renew_cancel", list(&r.got.Cancel, columns), r.req.Worker, r.queues)}
 }
 
 // followTries is how often a renewal tries to write the rows of all queues while another renewal of the

@@ -43,16 +43,9 @@ func (f *flush) prepare(steps []step) []step {
 
 // storeRestored returns the statement that stores restored jobs, including jobs that had ended.
 func (f *flush) storeRestored() step {
-	n := len(f.jobs)
-	var (
-		tails                                  = make([][]byte, n)
-		deliveries, failures, crashes, snoozes = make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
-	)
-	for i, j := range f.jobs {
-		head := j.Restore.NewHead(time.Time{})
-		deliveries[i], failures[i] = int32(head.Deliveries), int32(head.Failures)
-		crashes[i], snoozes[i] = int32(head.Crashes), int32(head.Snoozes)
-		tails[i] = broker.AppendTail([]byte{}, &head)
+	heads := newHeadColumns(len(f.jobs))
+	for _, j := range f.jobs {
+		heads.add(new(j.Restore.NewHead(time.Time{})))
 	}
 	states := values(f, func(j *broker.NewJob) int16 { return int16(j.Restore.State) })
 	created := values(f, func(j *broker.NewJob) int64 { return broker.Micros(j.Restore.CreatedAt) })
@@ -66,7 +59,7 @@ func (f *flush) storeRestored() step {
 	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
 		f.now.micros, f.queue, f.pastLimit, column(f, jobID), states, f.lanes(), f.bodies(), column(f, runAt), column(f, f.delay),
 		column(f, retain), column(f, given), column(f, key), column(f, uniqueKey), take, f.token,
-		f.epochs(), created, deliveries, failures, crashes, snoozes, tails)
+		f.epochs(), created, heads.deliveries, heads.failures, heads.crashes, heads.snoozes, heads.tails)
 }
 
 // lookKnown returns the statement that reports which IDs have a record, apart from the jobs

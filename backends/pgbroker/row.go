@@ -40,6 +40,26 @@ func (r *headRow) head() (broker.Head, error) {
 	return h, err
 }
 
+// headColumns are the stored heads of several jobs, as statements take them.
+type headColumns struct {
+	deliveries, failures, crashes, snoozes []int32
+	tails                                  [][]byte
+	buf                                    []byte // of the tails
+}
+
+func newHeadColumns(n int) *headColumns {
+	return &headColumns{deliveries: make([]int32, 0, n), failures: make([]int32, 0, n), crashes: make([]int32, 0, n),
+		snoozes: make([]int32, 0, n), tails: make([][]byte, 0, n), buf: []byte{}} // an empty tail must not be nil
+}
+
+func (c *headColumns) add(h *broker.Head) {
+	c.deliveries, c.failures = append(c.deliveries, int32(h.Deliveries)), append(c.failures, int32(h.Failures))
+	c.crashes, c.snoozes = append(c.crashes, int32(h.Crashes)), append(c.snoozes, int32(h.Snoozes))
+	from := len(c.buf)
+	c.buf = broker.AppendTail(c.buf, h)
+	c.tails = append(c.tails, c.buf[from:len(c.buf):len(c.buf)])
+}
+
 // job returns the job that was read. It owns body and tail.
 func (r *jobRow) job(queue string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: r.id, State: state, CreatedAt: broker.FromMicros(r.createdAt)}

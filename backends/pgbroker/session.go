@@ -133,6 +133,21 @@ func each(f func(rows) error) func(rows) error {
 	}
 }
 
+// list reads an answer into a list, row by row.
+func list[T any](to *[]T, columns func(*T) []any) func(rows) error {
+	return func(r rows) error {
+		*to = nil // the statement may have been sent before
+		for r.Next() {
+			var row T
+			if err := r.Scan(columns(&row)...); err != nil {
+				return err
+			}
+			*to = append(*to, row)
+		}
+		return nil
+	}
+}
+
 // pairs reads an answer of two columns into a map.
 func pairs[K comparable, V any](to map[K]V) func(rows) error {
 	return each(func(r rows) error {

@@ -93,18 +93,16 @@ func (s *settling) steps() []step {
 func (s *settling) turn(t *settleTurn) step {
 	n := len(t.items)
 	var (
-		ids                                    = make([]string, 0, n)
-		epochs, delays                         = make([]int64, 0, n), make([]int64, 0, n)
-		states                                 = make([]int16, 0, n)
-		fronts                                 = make([]bool, 0, n)
-		deliveries, failures, crashes, snoozes = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
-		tails                                  = make([][]byte, 0, n)
-		charges                                = make([]int16, 0, n)
-		waited, ran                            = make([]int64, 0, n), make([]int64, 0, n)
-		times                                  [4]int64                      // how many waited, how long, how many ran, how long
-		buf                                    = []byte{}                    // an empty tail must not be nil: nil would leave the stored tail
-		seen                                   = make(map[broker.Ref]int, n) // the last item so far for each lease
-		done                                   = true
+		ids            = make([]string, 0, n)
+		epochs, delays = make([]int64, 0, n), make([]int64, 0, n)
+		states         = make([]int16, 0, n)
+		fronts         = make([]bool, 0, n)
+		heads          = newHeadColumns(n)
+		charges        = make([]int16, 0, n)
+		waited, ran    = make([]int64, 0, n), make([]int64, 0, n)
+		times          [4]int64                      // how many waited, how long, how many ran, how long
+		seen           = make(map[broker.Ref]int, n) // the last item so far for each lease
+		done           = true
 	)
 	t.later = nil
 	for at, i := range t.items {
@@ -131,8 +129,9 @@ func (s *settling) turn(t *settleTurn) step {
 		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
 		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
-		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
-		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
+		if heads.add(&head); o.Kind() == broker.OutcomeRelease && o.Kept() == nil {
+			heads.tails[at] = nil // leaves the stored one
+		}
 		charges = append(charges, chargeOf(o))
 		waited, ran = append(waited, broker.DurationMicros(item.Waited)), append(ran, broker.DurationMicros(item.Ran))
 		for i, us := range []int64{waited[at], ran[at]} {
@@ -140,13 +139,6 @@ func (s *settling) turn(t *settleTurn) step {
 				times[2*i], times[2*i+1] = times[2*i]+1, min(times[2*i+1]+us, maxTimes)
 			}
 		}
-		if o.Kind() == broker.OutcomeRelease && o.Kept() == nil {
-			tails = append(tails, nil)
-			continue
-		}
-		from := len(buf)
-		buf = broker.AppendTail(buf, &head)
-		tails = append(tails, buf[from:len(buf):len(buf)])
 	}
 	var number *int64
 	if s.req.Number > 0 {
@@ -155,15 +147,15 @@ func (s *settling) turn(t *settleTurn) step {
 	t.served, t.watched, t.opens, t.last, t.known, t.verdicts, t.repeat = false, false, false, nil, nil, nil, false
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
-			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails,
-			waited, ran, times[:])
+			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, heads.deliveries, heads.failures, heads.crashes,
+			heads.snoozes, heads.tails, waited, ran, times[:])
 	}
 	if len(t.alive) > 0 {
 		t.wake = s.b.waker.announce(t.queue, false, len(t.alive))
 	}
 	self, payload := t.wake.args(t.queue)
 	return s.b.step("settle", t.read(nil), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
-		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, self, payload)
+		heads.deliveries, heads.failures, heads.crashes, heads.snoozes, heads.tails, charges, waited, ran, self, payload)
 }
 
 // chargeOf returns what an outcome adds to the totals, besides its state, as settle.sql reads

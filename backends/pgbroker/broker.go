@@ -85,13 +85,14 @@ var _ broker.Broker = (*Broker)(nil)
 // not migrated (ErrNotMigrated) or is of a newer release, if the database does not
 // default to READ COMMITTED, on which every statement here relies, or if connections have
 // another client_encoding than UTF8.
-func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
+func New(ctx context.Context, pool *pgxpool.Pool, config Config) (_ *Broker, err error) {
+	defer about(&err, "open", "")
 	if config.Schema == "" {
 		config.Schema = DefaultSchema
 	}
 	config.Logger = guard.Logger(config.Logger)
 	if err := checkPlace(pool, config.Schema); err != nil {
-		return nil, broker.About(err, "open", "", "")
+		return nil, err
 	}
 	b := &Broker{
 		pool:    pool,
@@ -108,16 +109,15 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		closed:  make(chan struct{}),
 	}
 	if config.Listen != "" {
-		var err error
 		if b.listens, err = pgx.ParseConfig(config.Listen); err != nil { // the error may quote a password
-			return nil, broker.About(broker.Invalid("listen", "is not understood; write a URL as for the pool"), "open", "", "")
+			return nil, broker.Invalid("listen", "is not understood; write a URL as for the pool")
 		}
 	}
 	b.waker = newWaker(b.tasks, b.notify)
 	b.listener = newListener(b)
 	b.pulse = &pulse{b: b}
 	if err := b.checkStore(ctx); err != nil {
-		return nil, broker.About(err, "open", "", "")
+		return nil, err
 	}
 	return b, nil
 }
@@ -127,12 +127,10 @@ func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks the server for its time.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
+	defer about(&err, "ping", "")
 	var us int64
 	err = b.run(ctx, b.step("clock", one(&us), nil))
-	if err == nil {
-		now = time.UnixMicro(us).UTC()
-	}
-	return now, broker.About(err, "ping", "", "")
+	return broker.FromMicros(us), err
 }
 
 // Close ends waiting calls and the connection that listens. It leaves the pool open. Other

@@ -10,6 +10,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// about says in the error that a method returns what it is about.
+func about(err *error, verb, queue string) { *err = broker.About(*err, verb, queue, "") }
+
 // notSent returns the error of a call that did not reach the store.
 func notSent(err error) error {
 	if sqlState(err) == notSerializable && !strings.Contains(err.Error(), "recovery") { // a replica also reports its conflicts so

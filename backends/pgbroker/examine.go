@@ -24,11 +24,11 @@ var (
 // Examine makes one step. It reads in one snapshot, which shows other transactions completely
 // or not at all. A repair is one transaction: it locks the rows, reads them again, and changes
 // what is still wrong. §23.
-func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
-	err := cmp.Or(b.usable(ctx), req.Check())
+func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (_ broker.Examined, err error) {
+	defer about(&err, "examine", req.Queue)
 	at, refused := examinePlan.Read(&req)
-	if err = cmp.Or(err, refused); err != nil {
-		return broker.Examined{}, broker.About(err, "examine", req.Queue, "")
+	if err := cmp.Or(b.usable(ctx), req.Check(), refused); err != nil {
+		return broker.Examined{}, err
 	}
 	e := &examiner{b: b, req: &req, now: clockOf(req.Now), Examined: broker.Examined{Queue: at.Queue, Part: at.Part}}
 	var now int64
@@ -41,7 +41,7 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 	if err == nil {
 		e.Cursor, err = examinePlan.Next(&req, at, pos, func(string) (string, error) { return "", nil })
 	}
-	return e.Examined, broker.About(err, "examine", req.Queue, "")
+	return e.Examined, err
 }
 
 // examiner is one step of an examination.

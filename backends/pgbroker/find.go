@@ -17,14 +17,11 @@ import (
 // query has. For dead jobs it uses the index of the type or the reason, if the query has one. The
 // other fields filter the page; for dead jobs the server does that. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (page broker.Page, err error) {
-	if err = cmp.Or(b.usable(ctx), q.Check()); err == nil {
-		page, err = b.find(ctx, &q)
+	defer about(&err, "find", q.Queue)
+	if err := cmp.Or(b.usable(ctx), q.Check()); err != nil {
+		return page, err
 	}
-	return page, broker.About(err, "find", q.Queue, "")
-}
-
-func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, err error) {
-	f := &finding{query: q}
+	f := &finding{query: &q}
 	if f.from, err = parseCursor(q.Cursor); err != nil {
 		return page, err
 	}

@@ -9,17 +9,13 @@ import (
 
 // Keys describes keys. It counts at most broker.MaxKeyCount jobs of each key. §33.
 func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (reply broker.KeysReply, err error) {
-	err = cmp.Or(b.usable(ctx), req.Check(b.Limits()))
-	if err == nil && req.Cursor != "" && broker.CheckName("cursor", req.Cursor) != nil {
-		err = broker.Invalid("cursor", "%.64q is none that Keys gave; begin without one", req.Cursor)
+	defer about(&err, "keys", req.Queue)
+	if err := cmp.Or(b.usable(ctx), req.Check(b.Limits())); err != nil {
+		return reply, err
 	}
-	if err == nil {
-		reply, err = b.keys(ctx, &req)
+	if req.Cursor != "" && broker.CheckName("cursor", req.Cursor) != nil {
+		return reply, broker.Invalid("cursor", "%.64q is none that Keys gave; begin without one", req.Cursor)
 	}
-	return reply, broker.About(err, "keys", req.Queue, "")
-}
-
-func (b *Broker) keys(ctx context.Context, req *broker.KeysRequest) (reply broker.KeysReply, err error) {
 	var names []string
 	limit := req.Limit
 	if len(req.Names) > 0 {

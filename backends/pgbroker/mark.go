@@ -9,13 +9,10 @@ import (
 
 // Mark reads, takes, keeps, sets or drops a mark. §24.
 func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (m broker.Marked, err error) {
-	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
-		m, err = b.mark(ctx, &req)
+	defer about(&err, "mark", "")
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
+		return m, err
 	}
-	return m, broker.About(err, "mark", "", "")
-}
-
-func (b *Broker) mark(ctx context.Context, req *broker.MarkRequest) (broker.Marked, error) {
 	now := clockOf(req.Now)
 	ttl := now.after(req.TTL)
 	if req.Action == broker.MarkDrop {

@@ -105,15 +105,16 @@ func parseMigration(file, text string) (migration, error) {
 //
 // Migrate does not change a schema of a newer release. It returns nil if this release can
 // use the schema, otherwise ErrNewerForm.
-func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (err error) {
+	defer about(&err, "migrate", "")
 	if schema == "" {
 		schema = DefaultSchema
 	}
 	if err := checkPlace(pool, schema); err != nil {
-		return broker.About(err, "migrate", "", "")
+		return err
 	}
 	m := migrating{pool: pool, schema: schema, all: loadMigrations(schema)}
-	return broker.About(classify(m.run(ctx)), "migrate", "", "")
+	return classify(m.run(ctx))
 }
 
 // migrating is a call of Migrate.

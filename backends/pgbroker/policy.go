@@ -14,13 +14,10 @@ import (
 // unknown queue; reading does not. If the request sets a rule of a key to zero, the rule is
 // removed from the key's policy.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (p broker.Policy, err error) {
-	if err = cmp.Or(b.usable(ctx), req.Check(b.Limits())); err == nil {
-		p, err = b.policy(ctx, &req)
+	defer about(&err, "policy", req.Queue)
+	if err := cmp.Or(b.usable(ctx), req.Check(b.Limits())); err != nil {
+		return p, err
 	}
-	return p, broker.About(err, "policy", req.Queue, "")
-}
-
-func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.Policy, error) {
 	var rules []byte
 	layout, found := 0, false
 	read := func(r rows, more ...any) error {

@@ -14,12 +14,8 @@ import (
 // each worker. It is slow while the database has an old snapshot. Then a job that appeared
 // late may not count as the oldest, and the count of a worker's leases may be some seconds
 // old, at most a minute. A request with its own Now always searches. §23.
-func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
-	reply, err := b.queues(ctx, &req)
-	return reply, broker.About(err, "queues", "", "")
-}
-
-func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply broker.QueuesReply, err error) {
+func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (reply broker.QueuesReply, err error) {
+	defer about(&err, "queues", "")
 	var names []string
 	if len(req.Names) > 0 {
 		names = slices.DeleteFunc(distinct(req.Names), func(name string) bool { return broker.CheckName("queue", name) != nil })

@@ -20,14 +20,11 @@ import (
 // each queue. After the commit it may count the worker's leases, which then are already extended,
 // however long the count takes. If the count fails, Held is empty. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (got broker.Renewed, err error) {
-	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
-		got, err = b.renew(ctx, &req)
+	defer about(&err, "renew", "")
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
+		return got, err
 	}
-	return got, broker.About(err, "renew", "", "")
-}
-
-func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Renewed, error) {
-	r := renewal{b: b, req: req, now: clockOf(req.Now), queues: distinct(req.Queues)}
+	r := renewal{b: b, req: &req, now: clockOf(req.Now), queues: distinct(req.Queues)}
 	if req.Register || req.Describe {
 		b.leases.apart(req.Worker)
 	}

@@ -11,16 +11,11 @@ import (
 // Retire first ends the worker's ID, and then releases its jobs in batches, as a settle does. If
 // the call fails in between, other workers reclaim the rest. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (got broker.Retired, err error) {
-	if err = cmp.Or(b.usable(ctx), req.Check()); err == nil {
-		b.leases.forget(req.Worker)
-		got, err = b.retire(ctx, &req)
+	defer about(&err, "retire", "")
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
+		return got, err
 	}
-	return got, broker.About(err, "retire", "", "")
-}
-
-const retireBatch = 1000
-
-func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got broker.Retired, err error) {
+	b.leases.forget(req.Worker)
 	now, queues := clockOf(req.Now), distinct(req.Queues)
 	for {
 		var held []broker.Job
@@ -48,6 +43,8 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 		}
 	}
 }
+
+const retireBatch = 1000
 
 // release puts jobs of a worker back to the front of their queues, with a settle that has no
 // number. It returns the released jobs.

@@ -77,46 +77,45 @@ func lean(arg any) any {
 	switch a := arg.(type) {
 	case []string:
 		if a != nil {
-			return textArray(a)
+			return leanArray[string]{a, func(s *string) any { return (*textElement)(s) }}
 		}
 	case [][]byte:
 		if a != nil {
-			return bytesArray(a)
+			return leanArray[[]byte]{a, func(b *[]byte) any { return (*bytesElement)(b) }}
 		}
 	case []int64:
 		if a != nil {
-			return int64Array(a)
+			return leanArray[int64]{a, func(n *int64) any { return (*int64Element)(n) }}
 		}
 	}
 	return arg
 }
 
-// Method Index of an array returns a pointer to the element, which needs no allocation. TextValue
-// is for connections that send arguments as text.
-type (
-	textArray  []string
-	bytesArray [][]byte
-	int64Array []int64
+// leanArray gives pgx pointers to its elements, which need no allocation.
+type leanArray[T any] struct {
+	all     []T
+	element func(*T) any
+}
 
+func (a leanArray[T]) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(a.all)), LowerBound: 1}}
+}
+func (a leanArray[T]) Index(i int) any { return a.element(&a.all[i]) }
+func (a leanArray[T]) IndexType() any  { return a.element(new(T)) }
+
+// TextValue is for connections that send arguments as text.
+func (a leanArray[T]) TextValue() (pgtype.Text, error) {
+	types := pgtype.NewMap()
+	t, _ := types.TypeForValue(a.all)
+	text, err := types.Encode(t.OID, pgtype.TextFormatCode, a.all, nil)
+	return pgtype.Text{String: string(text), Valid: text != nil}, err
+}
+
+type (
 	textElement  string
 	bytesElement []byte
 	int64Element int64
 )
-
-func (a textArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
-func (a textArray) Index(i int) any                     { return (*textElement)(&a[i]) }
-func (a textArray) IndexType() any                      { return new(textElement) }
-func (a textArray) TextValue() (pgtype.Text, error)     { return asText([]string(a)) }
-
-func (a bytesArray) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
-func (a bytesArray) Index(i int) any                     { return (*bytesElement)(&a[i]) }
-func (a bytesArray) IndexType() any                      { return new(bytesElement) }
-func (a bytesArray) TextValue() (pgtype.Text, error)     { return asText([][]byte(a)) }
-
-func (a int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a)) }
-func (a int64Array) Index(i int) any                     { return (*int64Element)(&a[i]) }
-func (a int64Array) IndexType() any                      { return new(int64Element) }
-func (a int64Array) TextValue() (pgtype.Text, error)     { return asText([]int64(a)) }
 
 func (e *textElement) TextValue() (pgtype.Text, error) {
 	return pgtype.Text{String: string(*e), Valid: true}, nil
@@ -124,16 +123,4 @@ func (e *textElement) TextValue() (pgtype.Text, error) {
 func (e *bytesElement) BytesValue() ([]byte, error) { return *e, nil }
 func (e *int64Element) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*e), Valid: true}, nil
-}
-
-func dimensions(n int) []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}}
-}
-
-// asText returns an array in PostgreSQL's text form.
-func asText(array any) (pgtype.Text, error) {
-	types := pgtype.NewMap()
-	t, _ := types.TypeForValue(array)
-	text, err := types.Encode(t.OID, pgtype.TextFormatCode, array, nil)
-	return pgtype.Text{String: string(text), Valid: text != nil}, err
 }

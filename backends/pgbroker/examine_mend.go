@@ -23,9 +23,6 @@ func (e *examiner) repairJob(id string, queue int64, code string) func(context.C
 				f := &again[i]
 				wrong := func(p problem) bool { return p.code == code && p.left == "" }
 				if f.number == queue && slices.ContainsFunc(f.problems(e.Now), wrong) {
-					if code == "job-listed-twice" {
-						return e.outlive(ctx, s, f)
-					}
 					return s.run(ctx, e.mend(f, code)...)
 				}
 			}
@@ -38,6 +35,8 @@ func (e *examiner) repairJob(id string, queue int64, code string) func(context.C
 func (e *examiner) mend(f *jobFacts, code string) []step {
 	state := broker.State(f.state)
 	switch {
+	case code == "job-listed-twice":
+		return []step{e.outlive(f)}
 	case code == "unique-key-not-held":
 		index := f.index()
 		var until *int64
@@ -112,8 +111,8 @@ func (e *examiner) count(queue int64, n [len(counted)]int, bytes int64) step {
 	return e.b.step("examine_count", nil, append(args, bytes)...)
 }
 
-// outlive removes the older of two rows of the same job: the one with the lower epoch.
-func (e *examiner) outlive(ctx context.Context, s session, f *jobFacts) error {
+// outlive returns the step that removes the older of two rows of the same job: the one with the lower epoch.
+func (e *examiner) outlive(f *jobFacts) step {
 	var ended int64
 	for _, epoch := range []*int64{f.deadEpoch, f.historyEpoch} {
 		if epoch != nil {
@@ -121,13 +120,5 @@ func (e *examiner) outlive(ctx context.Context, s session, f *jobFacts) error {
 		}
 	}
 	live := f.epoch >= ended
-	var pending, scheduled, active, retry, waiting, completed, cancelled, dead int
-	var bytes int64
-	err := s.run(ctx, e.b.step("examine_drop", one(&pending, &scheduled, &active, &retry, &waiting, &completed, &cancelled, &dead, &bytes),
-		f.id, f.number, !live, live && f.deadEpoch != nil, live && f.historyEpoch != nil))
-	if err != nil {
-		return err
-	}
-	return s.run(ctx, e.b.step("examine_count", nil, f.number, -pending, -scheduled, -active, -retry, -completed, -dead, -cancelled, -waiting,
-		-bytes))
+	return e.b.step("examine_drop", nil, f.id, f.number, !live, live && f.deadEpoch != nil, live && f.historyEpoch != nil)
 }

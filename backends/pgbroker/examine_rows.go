@@ -68,23 +68,14 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 		wrong = []noted{e.recover(o, id)}
 	case o.name == nil:
 	case both:
-		find("job-listed-twice", "it is dead, and has a record of another end", e.keepDead(id, o))
+		// A dead job can still be redriven, so it stays.
+		find("job-listed-twice", "it is dead, and has a record of another end", e.run(e.b.step("examine_drop", nil, id, o.number, false, false, true)))
 	case lane < 2 || lane > 9:
 		find("lane-unknown", "it is dead, and a redrive would put it into a lane that claims do not read", mend)
 	case !broker.State(state).Final():
 		find("state-unknown", "its record has a state that no version wrote", mend)
 	}
 	return id, o, wrong, nil
-}
-
-// keepDead returns a repair for a job that is in table dead and in table history. It removes
-// the row in history, since a dead job can still be redriven.
-func (e *examiner) keepDead(id string, o owner) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return e.b.transact(ctx, func(s session) error {
-			return e.outlive(ctx, s, &jobFacts{id: id, owner: o, historyEpoch: new(int64)})
-		})
-	}
 }
 
 // uniqueKey reads a row of examine_keys.sql.

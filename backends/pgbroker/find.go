@@ -66,40 +66,32 @@ func (f *finding) step(b *Broker) step {
 	case q.Key != "":
 		return b.step("find_key", f.read, q.Queue, q.Key, from.a, from.b, from.id, q.Limit)
 	}
-	if q.Newest {
-		if q.Cursor == "" {
-			from = cursor{a: before} // the empty ID is before all others
-		}
-		if q.State == broker.StateDead {
-			return f.dead(b, from, first+1)
-		}
-		return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, first+1, q.Limit)
+	start, end := cursor{a: first, b: math.MaxInt64, id: lastID}, before
+	switch {
+	case q.Newest:
+		start, end = cursor{a: before}, first+1 // the empty ID is before all others
+	case q.State == broker.StatePending, q.State == broker.StateActive:
+		start = cursor{}
+	case q.State == broker.StateWaiting:
+		start.a, end = math.MinInt64, math.MaxInt64
 	}
-	if f.query.Cursor == "" {
-		from = cursor{a: first, b: math.MaxInt64, id: lastID}
+	if q.Cursor == "" {
+		from = start
 	}
 	switch q.State {
 	case broker.StatePending:
-		if f.query.Cursor == "" {
-			from = cursor{}
-		}
 		return b.step("find_pending", f.read, q.Queue, from.a, from.b, q.Limit)
-	case broker.StateWaiting:
-		if f.query.Cursor == "" {
-			from.a = math.MinInt64
-		}
-		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, int64(math.MaxInt64), q.Limit)
-	case broker.StateScheduled, broker.StateRetry:
-		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, before, q.Limit)
+	case broker.StateScheduled, broker.StateRetry, broker.StateWaiting:
+		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, end, q.Limit)
 	case broker.StateActive:
-		if f.query.Cursor == "" {
-			from = cursor{}
-		}
 		return b.step("find_active", f.read, q.Queue, nil, from.a, from.id, q.Limit)
 	case broker.StateDead:
-		return f.dead(b, from, before)
+		return f.dead(b, from, end)
 	case broker.StateCompleted, broker.StateCancelled:
-		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, before, q.Limit)
+		if q.Newest {
+			return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
+		}
+		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
 	}
 	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
 }
@@ -109,7 +101,11 @@ func (f *finding) step(b *Broker) step {
 // ReasonRetries, which most dead jobs have.
 func (f *finding) dead(b *Broker, from cursor, until int64) step {
 	q := f.query
-	args := f.sieved(q.Queue, from.a, from.id, until, q.Limit)
+	args := []any{q.Queue, from.a, from.id, until, q.Limit}
+	n := q.Needles() // bytes for which the server searches the records
+	for _, needle := range [][]byte{n.TailBegins, n.Tail, n.Body} {
+		args = append(args, append([]byte{}, needle...)) // a nil one would be null
+	}
 	byReason := q.Reason != broker.ReasonNone && (q.Type == "" || q.Reason != broker.ReasonRetries)
 	switch {
 	case byReason && q.Newest:
@@ -124,15 +120,6 @@ func (f *finding) dead(b *Broker, from cursor, until int64) step {
 		return b.step("find_dead_newest", f.readSieved, args...)
 	}
 	return b.step("find_dead", f.readSieved, args...)
-}
-
-// sieved adds to a statement's arguments the bytes for which the server searches the records.
-func (f *finding) sieved(args ...any) []any {
-	n := f.query.Needles()
-	for _, needle := range [][]byte{n.TailBegins, n.Tail, n.Body} {
-		args = append(args, append([]byte{}, needle...)) // a nil one would be null
-	}
-	return args
 }
 
 // lastID is greater than every ID: it consists of the highest code point.

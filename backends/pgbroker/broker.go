@@ -58,7 +58,6 @@ type Broker struct {
 	pause    atomic.Int64 // until the next poll without notifications, in nanoseconds
 	pollers  atomic.Int64 // if this broker never listens: the number of workers of its queue with the fewest workers
 	counted  atomic.Int64 // when pollers was counted, Unix time in nanoseconds
-	rounds   rounds
 	flows    flows
 	leases   leases
 	deltas   deltas
@@ -100,7 +99,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (_ *Broker, err
 		sql:     loadQueries(config.Schema),
 		channel: "jobs_" + config.Schema,
 		due:     dueTimes{next: make(map[string]time.Time)},
-		rounds:  rounds{turns: make(map[string]int64)},
 		flows:   flows{queues: make(map[string]*flowing)},
 		ages:    ages{queues: make(map[string]*queueAges), dear: isDear},
 		held:    heldCounts{dear: isDear},

@@ -273,7 +273,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	args := []any{c.worker, c.limit, queues, limits, from, c.room}
 	read := func(r rows) error { return c.scan(r, &c.cut) }
-	if c.turns = c.b.rounds.take(queues, limits, c.limit); c.turns == nil {
+	if c.turns = c.b.flows.turns(queues, limits, c.limit); c.turns == nil {
 		return c.b.step("claim", read, args...)
 	}
 	return c.b.step("claim_rounds", func(r rows) error {
@@ -345,3 +345,32 @@ func (c *claiming) finish() {
 
 // knownLayout is the newest layout of a queue's rows that this program serves.
 const knownLayout = 1
+
+// giveBack gives back the turns that were not used.
+func (c *claiming) giveBack(limits []int32) {
+	if c.turns == nil {
+		return
+	}
+	for i, s := range c.shares {
+		c.b.flows.giveBack(s.Queue, min(int(limits[i]), c.limit)-c.taken[i])
+	}
+}
+
+// unfinished returns the remaining shares whose queues may still give jobs. A queue that gave less than its share has
+// no more jobs. If a queue gave all of its last share, it may have more jobs than the claim asks for.
+func (c *claiming) unfinished(left []broker.Share) (some []broker.Share) {
+	mayGive := make(map[string]bool, len(c.shares))
+	if !c.flow && c.behind == 0 {
+		for _, s := range c.shares {
+			mayGive[s.Queue] = c.full[s.Queue]
+		}
+	}
+	for _, s := range left {
+		if may, asked := mayGive[s.Queue]; may || !asked {
+			some = append(some, s)
+			delete(c.full, s.Queue)
+		}
+	}
+	c.more = c.more || len(c.full) > 0
+	return some
+}

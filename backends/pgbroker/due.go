@@ -123,12 +123,8 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		if id != nil {
 			c.shareOf[*id] = i
 		}
-		begins := c.b.rounds.note(queues[i], round != nil && *round > 0)
-		if flow != nil && c.b.flows.note(queues[i], *flow) {
-			begins = true
-		}
 		switch {
-		case !begins || c.behind > 0 || i >= len(c.shares):
+		case flow == nil || !c.b.flows.note(queues[i], *flow, *round > 0) || c.behind > 0 || i >= len(c.shares):
 		case *flow > 0:
 			c.behind = i + 1
 		default:

@@ -70,7 +70,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	args := []any{c.now.micros, share.Queue, floors, c.room, passes}
 	read := func(r rows) error { return c.scanFlow(r, i) }
 	take := c.b.step("flow_take", read, args...)
-	if turns := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); turns != nil {
+	if turns := c.b.flows.turns([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); turns != nil {
 		flow |= flowRounds
 		s.inRounds = true
 		take = c.b.step("flow_rounds", read, append(args, turns[0])...)
@@ -185,7 +185,7 @@ func (c *claiming) flowed() {
 			s.called.raise(s.look)
 		}
 		if c.behind > 0 && i >= c.behind-1 { // the claim asks this queue again
-			c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
+			c.b.flows.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 			continue
 		}
 		full := s.room <= int64(s.taken)
@@ -210,7 +210,7 @@ func (c *claiming) flowed() {
 		}
 		state.looks++
 		c.state[queue] = state
-		c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
+		c.b.flows.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 		if s.over || s.taken > 0 && (s.roomAt != nil || s.keyAt != nil) {
 			c.b.wakeOthers(queue) // waiting claims may not know the time at which there is room
 		}
@@ -236,7 +236,7 @@ func (c *claiming) flowed() {
 			}
 			for j, later := range c.shares[i+1:] {
 				c.begins = append(c.begins, later)
-				c.b.rounds.giveBack(later.Queue, min(c.flows[i+1+j].allowed, c.limit))
+				c.b.flows.giveBack(later.Queue, min(c.flows[i+1+j].allowed, c.limit))
 			}
 			return
 		}
@@ -249,11 +249,11 @@ const passedPause = 2 * time.Millisecond
 
 // cut returns the first shares of a round that need the same kind of statements, and the rest.
 func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow bool) {
-	for i, s := range round {
-		kind, _ := f.of(s.Queue)
+	for i := range round {
+		apart := f.any(round[i : i+1])
 		if i == 0 {
-			flow = kind != 0
-		} else if flow != (kind != 0) {
+			flow = apart
+		} else if flow != apart {
 			return round[:i], append(round[i:len(round):len(round)], rest...), flow
 		}
 	}

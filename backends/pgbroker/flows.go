@@ -15,13 +15,13 @@ const (
 	flowKeys    = 1 // jobs with a key have come
 	flowLimits  = 2 // it has limits of its own
 	flowRetries = 4 // it has a rate of retries
-	flowRounds  = 8 // it has a priority round; not stored in the column
+	flowRounds  = 8 // it has a priority round (broker.Policy.PriorityRound); not stored in the column
 )
 
-// flows remembers which queues have keys or limits, as of the last claim, and the passes of
-// their jobs without a key. A pass grows with each job that starts; the key with the lowest
-// pass is next. Each process has its own passes, since claims would wait for each other to
-// update passes in the store.
+// flows remembers which queues have keys, limits or priority rounds, as of the last claim, the turns of their
+// rounds, and the passes of their jobs without a key. A pass grows with each job that starts; the key with the
+// lowest pass is next. Each process counts turns and passes for itself, since claims would wait for each other to
+// update them in the store.
 type flows struct {
 	mu     sync.Mutex
 	queues map[string]*flowing
@@ -29,6 +29,7 @@ type flows struct {
 
 type flowing struct {
 	flow   int16
+	turn   int64 // the next one of its round
 	passes [broker.Priorities]int64
 	calls  *deltas   // the floor of its rows in table call
 	swept  time.Time // when a claim last read all these rows
@@ -40,13 +41,13 @@ type flowing struct {
 // turnPass is how much one job adds to the pass of a key of weight 1.
 const turnPass = 1_000_000
 
-// of returns how a queue is served, as far as this process knows.
+// of returns how the keys and limits of a queue are served, as far as this process knows.
 func (f *flows) of(queue string) (flow int16, passes []int64) {
-	f.with(queue, func(q *flowing) { flow, passes = q.flow, slices.Clone(q.passes[:]) })
+	f.with(queue, func(q *flowing) { flow, passes = q.flow&^flowRounds, slices.Clone(q.passes[:]) })
 	return flow, passes
 }
 
-// with calls do with what is known of a queue with keys or limits, and does nothing for any other queue.
+// with calls do with what is known of a queue with keys, limits or a round, and does nothing for any other queue.
 func (f *flows) with(queue string, do func(q *flowing)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,9 +89,9 @@ func (f *flows) waits(queue string) (must bool) {
 }
 
 // limited reports whether a queue has limits of its own.
-func (f *flows) limited(queue string) bool {
-	flow, _ := f.of(queue)
-	return flow&(flowLimits|flowRetries) != 0
+func (f *flows) limited(queue string) (limited bool) {
+	f.with(queue, func(q *flowing) { limited = q.flow&(flowLimits|flowRetries) != 0 })
+	return limited
 }
 
 // calls begins a search for a queue's rows in table call above their floor. Every sweepPause it
@@ -108,21 +109,52 @@ func (f *flows) calls(queue string) (floor *deltas, look *deltaLook) {
 
 // note records what a claim learned about how a queue is served. It reports whether the claim
 // must ask the queue again, with other statements.
-func (f *flows) note(queue string, flow int16) (begins bool) {
+func (f *flows) note(queue string, flow int16, inRounds bool) (begins bool) {
+	if inRounds {
+		flow |= flowRounds
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.queues[queue]
 	switch {
 	case flow == 0:
 		delete(f.queues, queue)
+		return false
 	case q == nil:
-		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
-		return true
-	default:
-		begins = flow&^q.flow != 0 // the claim did not look at these
-		q.flow = flow
+		q = &flowing{calls: new(deltas)}
+		f.queues[queue] = q
+	case flow&flowRounds == 0:
+		q.turn = 0
 	}
+	begins = flow&^q.flow != 0 // the claim did not look at these
+	q.flow = flow
 	return begins
+}
+
+// turns reserves the turns that a claim may need in each queue, and returns the first turn of each.
+// It returns nil if no queue has a priority round.
+func (f *flows) turns(queues []string, limits []int32, limit int) (turns []int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, name := range queues {
+		if q := f.queues[name]; q != nil && q.flow&flowRounds != 0 {
+			if turns == nil {
+				turns = make([]int64, len(queues))
+			}
+			turns[i] = q.turn
+			q.turn += int64(min(int(limits[i]), limit))
+		}
+	}
+	return turns
+}
+
+// giveBack takes back turns that a claim did not use.
+func (f *flows) giveBack(queue string, n int) {
+	f.with(queue, func(q *flowing) {
+		if q.flow&flowRounds != 0 {
+			q.turn -= int64(n)
+		}
+	})
 }
 
 // took adds turns of the jobs without a key, by priority. lowest has the lowest pass of the keys
@@ -147,5 +179,8 @@ func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
 func (f *flows) any(shares []broker.Share) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(shares, func(s broker.Share) bool { return f.queues[s.Queue] != nil })
+	return slices.ContainsFunc(shares, func(s broker.Share) bool {
+		q := f.queues[s.Queue]
+		return q != nil && q.flow&^flowRounds != 0
+	})
 }

@@ -30,6 +30,7 @@ const (
 	undefinedTable   = "42P01"
 	duplicateTable   = "42P07"
 	notPermitted     = "42501"
+	queryCanceled    = "57014"
 
 	noTransaction     = "25P01"
 	failedTransaction = "25P02"

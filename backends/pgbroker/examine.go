@@ -179,25 +179,12 @@ func (e *examiner) counts(ctx context.Context) error {
 		return err
 	})
 	var differ []difference
-	look := []step{{sql: "select set_config('statement_timeout', '20000', true)"},
-		e.b.step("examine_layouts", newer, queue),
-		e.b.step("examine_counts", list(&differ, (*difference).columns), queue, e.b.deltas.look().floor)}
-	err := e.b.run(ctx, look...)
-	if err == nil && e.req.Fix {
-		for range recounts {
-			found = nil
-			err = e.b.transact(ctx, func(s session) error {
-				err := s.run(ctx, append([]step{{sql: "set transaction isolation level repeatable read"}}, look...)...)
-				for i := 0; i < len(differ) && err == nil; i++ {
-					err = s.run(ctx, e.recount(&differ[i])...)
-				}
-				return err
-			})
-			if sqlState(err) != serializationFailure {
-				break
-			}
-		}
+	floor, read := e.b.deltas.look().floor, list(&differ, (*difference).columns)
+	compare := e.b.step("examine_counts", read, queue, floor)
+	if e.req.Fix {
+		compare = e.b.step("examine_recount", read, queue, floor)
 	}
+	err := e.b.run(ctx, step{sql: "select set_config('statement_timeout', '20000', true)"}, e.b.step("examine_layouts", newer, queue), compare)
 	if sqlState(err) == queryCanceled {
 		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "",
 			"counting the jobs would have taken more than 20 s")})
@@ -231,43 +218,14 @@ var differing = func() (names []string) {
 
 // difference says by how much the counts of a queue are too low.
 type difference struct {
-	number int64
-	name   string
-	by     [len(counted) + 2]int64 // as differing names them
+	name string
+	by   [len(counted) + 2]int64 // as differing names them
 }
 
 func (d *difference) columns() []any {
-	all := []any{&d.number, &d.name}
+	all := []any{nil, &d.name}
 	for i := range d.by {
 		all = append(all, &d.by[i])
 	}
 	return all
 }
-
-// recounts is how often a correction of counts is tried, since other transactions may change
-// the counts meanwhile.
-const recounts = 5
-
-// recount returns the steps that correct counts, in the same snapshot in which they were
-// compared.
-func (e *examiner) recount(d *difference) []step {
-	var n [len(counted)]int
-	wrong := false
-	for i := range n {
-		n[i] = int(d.by[i])
-		wrong = wrong || n[i] != 0
-	}
-	var steps []step
-	if bytes := d.by[len(counted)+1]; wrong || bytes != 0 {
-		steps = append(steps, e.count(d.number, n, bytes))
-	}
-	if suppressed := d.by[len(counted)]; suppressed != 0 {
-		steps = append(steps, e.b.step("examine_suppressed", nil, d.number, suppressed))
-	}
-	return steps
-}
-
-const (
-	queryCanceled        = "57014"
-	serializationFailure = "40001"
-)

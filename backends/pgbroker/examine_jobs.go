@@ -31,7 +31,6 @@ type jobFacts struct {
 	holder    *string
 	holdEnds  *int64
 	body      []byte // the beginning of the body, if the job does not hold its unique key
-	size      int64  // of the whole body
 	keyCalled bool   // for a pending job with a key: claims know the key, or will look at it
 	first     bool   // it is the first row of a queue that does not exist
 }
@@ -39,7 +38,7 @@ type jobFacts struct {
 func (f *jobFacts) columns() []any {
 	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.held, &f.worker, &f.lane, &f.epoch, &f.ended,
 		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch,
-		&f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.size, &f.keyCalled, &f.first}
+		&f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.keyCalled, &f.first}
 }
 
 // jobs examines a page of the jobs that are not final.

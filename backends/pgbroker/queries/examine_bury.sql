@@ -6,6 +6,9 @@ with {{clock}}, lost as (
   delete from jobs.job where id = @id and queue = @queue returning *
 ), freed as (
   delete from jobs.unique_key u using lost where u.key = lost.unique_key and u.queue = lost.queue and u.job = lost.id and u.mode <> 2
+), counted as (
+  insert into jobs.count_delta (queue, scheduled, retry, dead, bytes)
+  select queue, -(state = 2)::int, -(state = 4)::int, 1, -octet_length(body) from lost
 )
 insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key,
   unique_key, tail, body)

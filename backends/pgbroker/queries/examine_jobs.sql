@@ -15,7 +15,6 @@ select p.id, p.queue, q.name, coalesce(q.layout, 0), p.state, p.run_at, p.held, 
        (select max(h.epoch) from jobs.history h where h.id = p.id and h.queue = p.queue),
        p.unique_key, u.job, u.until, case when p.unique_key is not null and u.job is distinct from p.id then substring(p.body
          from 1 for 4096) end,
-       octet_length(p.body)::bigint,
        p.state <> 1 or p.key is null or p.lane not between 2 and 9 or (p.queue, p.key) in (select queue, key from jobs.call)
          or exists (select from jobs.key k where k.queue = p.queue and k.name = p.key and (k.blocked is not null or k.pass[p.lane / 2]
            is not null)),

@@ -50,20 +50,18 @@ func (e *examiner) jobs(ctx context.Context, after string, queue int64) (string,
 	e.Records = len(page)
 	for i := range page {
 		f := &page[i]
-		if f.newer() {
+		p := f.problem(e.Now)
+		n := noted{Finding: told(p.code, f.String(), f.id, "%s", p.what)}
+		switch n.Left = p.left; {
+		case f.newer() || p.code == "":
 			continue
+		case p.code == "queue-record-missing":
+			n = e.recover(f.owner, f.id)
+		case p.left == "":
+			n.repair = e.repairJob(f.id, f.number, p.code)
 		}
-		for _, p := range f.problems(e.Now) {
-			n := noted{Finding: told(p.code, f.String(), f.id, "%s", p.what)}
-			n.Left = p.left
-			if p.code == "queue-record-missing" {
-				n = e.recover(f.owner, f.id)
-			} else if p.left == "" {
-				n.repair = e.repairJob(f.id, f.number, p.code)
-			}
-			if err := e.note(ctx, n); err != nil {
-				return "", err
-			}
+		if err := e.note(ctx, n); err != nil {
+			return "", err
 		}
 	}
 	if len(page) < e.req.Limit {
@@ -85,59 +83,53 @@ func (e *examiner) look(ctx context.Context, on session, after string, queue int
 	return page, err
 }
 
-// problem is something that is wrong with a job.
+// problem is something that is wrong with a job, or nothing.
 type problem struct {
 	code, what string
 	left       string // why it cannot be repaired
 }
 
-// problems returns what is wrong with a job. If its state is wrong, it returns only the first
-// such problem, and no other ones.
-func (f *jobFacts) problems(now time.Time) (all []problem) {
-	add := func(code, what string) { all = append(all, problem{code: code, what: what}) }
-	if f.name == nil {
-		if f.first {
-			add("queue-record-missing", "")
-		}
-		return all
+// problem returns the first thing that is wrong with a job.
+func (f *jobFacts) problem(now time.Time) problem {
+	state := broker.State(f.state)
+	differs := func(what string) problem {
+		return problem{code: "state-differs", what: "it is " + state.String() + ", and " + what}
 	}
-	if f.deadEpoch != nil || f.historyEpoch != nil {
-		add("job-listed-twice", "it has a row in job, and one in the table of jobs that ended")
-		return all
-	}
-	switch state := broker.State(f.state); {
+	switch {
+	case f.name == nil && f.first:
+		return problem{code: "queue-record-missing"}
+	case f.name == nil:
+		return problem{}
+	case f.deadEpoch != nil || f.historyEpoch != nil:
+		return problem{code: "job-listed-twice", what: "it has a row in job, and one in the table of jobs that ended"}
 	case !slices.Contains(stored, state):
-		add("state-unknown", "its row has a state that no version wrote")
+		return problem{code: "state-unknown", what: "its row has a state that no version wrote"}
 	case state == broker.StateActive && f.worker == nil:
-		add("state-differs", "it is active, and no worker has it")
+		return differs("no worker has it")
 	case state == broker.StateActive && !f.workerKnown:
-		add("lease-of-unknown-worker", "its worker is not known in its queue")
+		return problem{code: "lease-of-unknown-worker", what: "its worker is not known in its queue"}
 	case state == broker.StateActive && f.workerDrained:
-		add("lease-of-unknown-worker", "its worker counts as having no lease left")
+		return problem{code: "lease-of-unknown-worker", what: "its worker counts as having no lease left"}
 	case state != broker.StateActive && f.worker != nil:
-		add("state-differs", "it is "+state.String()+", and a worker has it")
+		return differs("a worker has it")
 	case waits(state) && f.runAt == nil:
-		add("state-differs", "it is "+state.String()+", and has no due time")
+		return differs("has no due time")
 	case state == broker.StateWaiting && !f.isHeld():
-		add("state-differs", "it is waiting, and its row does not say for what")
+		return differs("its row does not say for what")
 	case state != broker.StateWaiting && f.held != nil:
-		add("state-differs", "it is "+state.String()+", and its row says that it is held")
+		return differs("its row says that it is held")
 	case !waits(state) && state != broker.StateWaiting && f.runAt != nil:
-		add("state-differs", "it is "+state.String()+", and has a due time")
+		return differs("has a due time")
 	case f.lane < 2 || f.lane > 9:
-		add("lane-unknown", "its lane is one that claims do not read")
+		return problem{code: "lane-unknown", what: "its lane is one that claims do not read"}
+	case !f.keyCalled:
+		return problem{code: "key-without-turn", what: "it is pending, and claims do not know of its key"}
+	case !f.owesKey(now):
+		return problem{}
+	case f.holder != nil && (f.holdEnds == nil || *f.holdEnds > broker.Micros(now)):
+		return problem{"unique-key-not-held", "job " + *f.holder + " holds its unique key", "the other job has it"}
 	}
-	if len(all) == 0 && !f.keyCalled {
-		add("key-without-turn", "it is pending, and claims do not know of its key")
-	}
-	if len(all) == 0 && f.owesKey(now) {
-		p := problem{code: "unique-key-not-held", what: "no job holds its unique key"}
-		if f.holder != nil && (f.holdEnds == nil || *f.holdEnds > broker.Micros(now)) {
-			p.what, p.left = "job "+*f.holder+" holds its unique key", "the other job has it"
-		}
-		all = append(all, p)
-	}
-	return all
+	return problem{code: "unique-key-not-held", what: "no job holds its unique key"}
 }
 
 // stored are the states that rows of table job can have.

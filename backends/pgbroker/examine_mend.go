@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -21,8 +20,7 @@ func (e *examiner) repairJob(id string, queue int64, code string) func(context.C
 			}
 			for i := range again {
 				f := &again[i]
-				wrong := func(p problem) bool { return p.code == code && p.left == "" }
-				if f.number == queue && slices.ContainsFunc(f.problems(e.Now), wrong) {
+				if p := f.problem(e.Now); f.number == queue && p.code == code && p.left == "" {
 					return s.run(ctx, e.mend(f, code))
 				}
 			}

@@ -54,8 +54,10 @@ const (
 	forgetWorkers = 10 * time.Minute
 )
 
-// of returns the entry of a worker. The caller has locked l.
-func (l *leases) of(worker string) *leased {
+// with calls do with the entry of a worker.
+func (l *leases) with(worker string, do func(w *leased)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	w, now := l.workers[worker], time.Now()
 	if w == nil {
 		if l.workers == nil {
@@ -66,62 +68,43 @@ func (l *leases) of(worker string) *leased {
 		l.workers[worker] = w
 	}
 	w.used = now
-	return w
+	do(w)
 }
 
 // add counts jobs that a worker leased.
 func (l *leases) add(worker string, jobs int) {
-	if jobs == 0 {
-		return
+	if jobs > 0 {
+		l.with(worker, func(w *leased) { w.jobs, w.claimed = w.jobs+jobs, w.used })
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.of(worker)
-	w.jobs += jobs
-	w.claimed = time.Now()
 }
 
 // doubt records that a call may have leased jobs.
 func (l *leases) doubt(worker string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.of(worker).claimed = time.Now()
+	l.with(worker, func(w *leased) { w.claimed = w.used })
 }
 
 // count reports whether a renewal should count the worker's leases.
-func (l *leases) count(worker string, queues []string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.of(worker)
-	if w.jobs < countFreely && len(queues) <= countQueues {
-		return true
-	}
-	pause := countPause
-	if w.jobs < countFreely && now.Sub(w.claimed) <= countPause {
-		pause = countSoon
-	}
-	if now.Sub(w.counted) < pause {
-		return false
-	}
-	w.counted = now
-	return true
+func (l *leases) count(worker string, queues []string, now time.Time) (due bool) {
+	l.with(worker, func(w *leased) {
+		pause := countPause
+		switch {
+		case w.jobs >= countFreely:
+		case len(queues) <= countQueues:
+			due = true
+			return
+		case now.Sub(w.claimed) <= countPause:
+			pause = countSoon
+		}
+		if due = now.Sub(w.counted) >= pause; due {
+			w.counted = now
+		}
+	})
+	return due
 }
 
-// follow records that queues of a worker follow a pulse.
+// follow records which pulse queues of a worker follow; 0 if that is not known.
 func (l *leases) follow(worker string, queues []string, pulse int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.of(worker)
-	w.pulse, w.queues = pulse, queues
-}
-
-// apart records that the pulse that a worker's queues follow is not known.
-func (l *leases) apart(worker string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w := l.workers[worker]; w != nil {
-		w.pulse, w.queues = 0, nil
-	}
+	l.with(worker, func(w *leased) { w.pulse, w.queues = pulse, queues })
 }
 
 // pulse returns the pulse that queues follow, or 0 if these are not all queues of the worker. searched
@@ -149,16 +132,15 @@ func (l *leases) pulse(worker string, queues []string) (pulse, searched int64) {
 
 // found records that a worker's Reclaim found all leases in some queues that had run out at a time.
 func (l *leases) found(worker string, queues []string, at int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.of(worker)
-	if w.searched == nil {
-		w.searched = make(map[string]int64, len(queues))
-	}
-	for _, q := range queues {
-		w.searched[q] = at
-	}
-	w.looked = time.Now()
+	l.with(worker, func(w *leased) {
+		if w.searched == nil {
+			w.searched = make(map[string]int64, len(queues))
+		}
+		for _, q := range queues {
+			w.searched[q] = at
+		}
+		w.looked = w.used
+	})
 }
 
 // forget removes a worker that has ended.

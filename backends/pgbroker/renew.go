@@ -25,11 +25,8 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (got broker
 		return got, err
 	}
 	r := renewal{b: b, req: &req, now: clockOf(req.Now), queues: distinct(req.Queues)}
-	if req.Register || req.Describe {
-		b.leases.apart(req.Worker)
-	}
 	pulse, searched := b.leases.pulse(req.Worker, r.queues)
-	if pulse != 0 {
+	if pulse != 0 && !req.Register && !req.Describe {
 		steps := append([]step{b.byIndex(false), r.extend(pulse)}, r.news(searched)...)
 		if err := b.pulse.run(ctx, steps...); err != nil {
 			return broker.Renewed{}, err
@@ -98,7 +95,7 @@ func (r *renewal) follow(ctx context.Context) error {
 	if r.req.Register || r.req.Describe {
 		info = broker.AppendWorkerInfo([]byte{}, &r.req.Info)
 	}
-	r.b.leases.apart(r.req.Worker)
+	r.b.leases.follow(r.req.Worker, nil, 0)
 	for range followTries {
 		var pulse *int64
 		read, args := one(&r.at, &pulse, &r.alive), []any{r.now.micros, r.req.Worker, r.queues, r.now.after(r.req.Lease), info}
@@ -136,29 +133,22 @@ func (r *renewal) countPollers(ctx context.Context) {
 
 // count counts the worker's leases. It returns an error only if a newer release wrote a queue.
 func (r *renewal) count(ctx context.Context) error {
-	err := r.b.pulse.run(ctx, r.b.byIndex(true), r.b.step("renew_held", func(rs rows) error {
-		r.got.Held = make(map[string]int, len(r.queues))
-		return each(func(rs rows) error {
-			var queue string
-			var layout, held int
-			if err := rs.Scan(&queue, &layout, &held); err != nil {
-				return err
-			}
-			r.got.Held[queue] = held
-			return checkLayout(layout)
-		})(rs)
-	}, r.req.Worker, r.queues))
+	r.got.Held = make(map[string]int, len(r.queues))
+	for _, q := range r.queues {
+		r.got.Held[q] = 0
+	}
+	err := r.b.pulse.run(ctx, r.b.byIndex(true), r.b.step("renew_held", each(func(rs rows) error {
+		var queue string
+		var layout, held int
+		err := rs.Scan(&queue, &layout, &held)
+		r.got.Held[queue] = held
+		return cmp.Or(err, checkLayout(layout))
+	}), r.req.Worker, r.queues))
 	if err != nil {
 		r.got.Held = nil
-		if !errors.Is(err, broker.ErrNewerForm) {
-			err = nil
-		}
-		return err
 	}
-	for _, q := range r.queues {
-		if _, known := r.got.Held[q]; !known {
-			r.got.Held[q] = 0
-		}
+	if errors.Is(err, broker.ErrNewerForm) {
+		return err
 	}
 	return nil
 }

@@ -184,17 +184,13 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		}
 		return c.b.run(ctx, append([]step{c.b.byIndex(false)}, settle...)...)
 	}
-	all := make([]string, 0, len(c.looked))
-	for _, s := range c.looked {
-		all = append(all, s.Queue)
-	}
-	queues := make([]string, len(c.shares))
-	limits := make([]int32, len(c.shares))
+	queues, limits := queuesOf(c.shares), make([]int32, len(c.shares))
 	for i, s := range c.shares {
-		queues[i], limits[i] = s.Queue, int32(s.Max)
+		limits[i] = int32(s.Max)
 	}
-	if len(all) == 0 {
-		all = queues
+	all := queues
+	if len(c.looked) > 0 {
+		all = queuesOf(c.looked)
 	}
 	begun := time.Now()
 	from, due, sweep := c.b.floors.start(all, begun)
@@ -267,6 +263,14 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
+}
+
+func queuesOf(shares []broker.Share) []string {
+	names := make([]string, len(shares))
+	for i, s := range shares {
+		names[i] = s.Queue
+	}
+	return names
 }
 
 // pending returns the statement that leases pending jobs.

@@ -123,7 +123,6 @@ func (f *flush) plain() bool {
 
 // storePlain returns the fast statement, which stores plain jobs: all of them or none.
 func (f *flush) storePlain(wake *wakeUp) step {
-	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
 	self, payload := wake.args(f.queue)
 	read := func(r rows) error {
 		f.served = r.Next()
@@ -142,7 +141,6 @@ func (f *flush) store() step {
 	if f.keyless {
 		keys = nil
 	}
-	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("enqueue", func(r rows) error {
 		var keeps *bool
 		err := one(&f.at, &keeps, &f.stored, &f.heldOut)(r)
@@ -159,7 +157,6 @@ func (f *flush) delay(j *broker.NewJob) int64 { return f.now.after(j.Delay) }
 // reports which jobs hold unique keys. If stored is nil, the rows that the transaction wrote count
 // as stored.
 func (f *flush) seal(stored []string, wake *wakeUp) step {
-	f.known, f.holders = nil, nil
 	var id, holder *string
 	var known *bool
 	var keys []string

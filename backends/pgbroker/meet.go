@@ -68,7 +68,7 @@ func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err 
 var errUndone = errors.New("nothing is to be stored")
 
 func (p *ownPort) meet(ctx context.Context, m *meeting) error {
-	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(false, 1)) })
+	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(1)) })
 	if errors.Is(err, errUndone) {
 		return nil
 	}

@@ -93,7 +93,7 @@ func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	w.announced("q", true, 1, first, nil)
 	w.announced("q", true, 2, second, nil)
 	w.announced("q", true, 3, w.announce("q", true, 3), nil)
-	if got, want := <-sent, w.message(true, 5).payload("q"); got != want {
+	if got, want := <-sent, w.messageLocked(true, 5).payload("q"); got != want {
 		t.Errorf("at the end of the window %q was sent, want %q", got, want)
 	}
 	tasks.stop()
@@ -187,7 +187,7 @@ func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
 			w.announced("q", pending, 1, wake, nil)
 			return wake
 		}
-		payload := func(pending bool, jobs int) string { return w.message(pending, jobs).payload("q") }
+		payload := func(pending bool, jobs int) string { return w.messageLocked(pending, jobs).payload("q") }
 		if got := flush(true); got == nil || got.payload("q") != payload(true, 1) {
 			t.Fatalf("a flush of a pending job announces %+v, want %q", got, payload(true, 1))
 		}

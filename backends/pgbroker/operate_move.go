@@ -15,7 +15,7 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	}
 	var moved []string
 	var states []int16
-	wake := o.b.waker.message(false, len(ids))
+	wake := o.b.waker.message(len(ids))
 	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, nil),
 		o.now.micros, o.queue, ids, runAt, o.now.after(o.op.Delay), wake.self, wake.payload(o.queue)))
 	went(chosen, moved, states)
@@ -43,7 +43,7 @@ func (o *operating) move(ctx context.Context, s session, chosen []*broker.Operat
 	}
 	var back []string
 	var states []int16
-	wake := o.b.waker.message(false, len(ids))
+	wake := o.b.waker.message(len(ids))
 	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, nil), o.queue, ids, wake.self, wake.payload(o.queue)))
 	went(chosen, back, states)
 	return err
@@ -88,7 +88,7 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 		ids, keys, tails = append(ids, j.ID), append(keys, key), append(tails, broker.AppendTail([]byte{}, &head))
 	}
 	token := rand.Int64()
-	wake := o.b.waker.message(false, len(ids))
+	wake := o.b.waker.message(len(ids))
 	var steps []step
 	if len(wanted.keys) > 0 {
 		steps = append(steps, o.b.step("settings", nil, nil, keyWait(o.impatient)), wanted.take(o.b, o.now, o.queue, true, &token))

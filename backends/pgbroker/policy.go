@@ -19,20 +19,13 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (p broker
 		return p, err
 	}
 	var rules []byte
-	layout, found := 0, false
-	read := func(r rows, more ...any) error {
-		if !r.Next() {
-			return nil
-		}
-		found = true
-		return r.Scan(append([]any{&layout, &rules}, more...)...)
-	}
+	layout := 0 // stays 0 if there is no row
 	changes := make(map[string]int64)
 	for _, c := range req.Changes() {
 		changes[c.Rule.Name] = c.Value
 	}
 	if len(changes) == 0 {
-		err := b.run(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue, req.Key))
+		err := b.run(ctx, b.step("policy", one(&layout, &rules), req.Queue, req.Key))
 		if err = cmp.Or(err, checkLayout(layout)); err != nil {
 			return broker.Policy{}, err
 		}
@@ -43,13 +36,13 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (p broker
 		return broker.Policy{}, err
 	}
 	wake := b.waker.broadcast(req.Queue) // the queue may have been resumed
-	change := b.step("policy_set", func(r rows) error { return read(r, nil) }, req.Queue, string(text), b.channel, wake)
+	change := b.step("policy_set", one(&layout, &rules, nil), req.Queue, string(text), b.channel, wake)
 	if req.Key != "" {
 		change = b.step("policy_key_set", change.read, req.Queue, req.Key, string(text), b.channel, wake)
 	}
 	err = b.run(ctx, change)
 	b.waker.wake(req.Queue, false)
-	if err == nil && !found {
+	if err == nil && layout == 0 {
 		err = b.run(ctx, b.notNewer(req.Queue))
 	}
 	if err != nil {

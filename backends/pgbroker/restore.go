@@ -55,7 +55,6 @@ func (f *flush) storeRestored() step {
 		}
 		return ""
 	})
-	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
 		f.now.micros, f.queue, f.pastLimit, column(f, jobID), states, f.lanes(), f.bodies(), column(f, runAt), column(f, f.delay),
 		column(f, retain), column(f, given), column(f, key), column(f, uniqueKey), take, f.token,
@@ -65,7 +64,7 @@ func (f *flush) storeRestored() step {
 // lookKnown returns the statement that reports which IDs have a record, apart from the jobs
 // that were just stored.
 func (f *flush) lookKnown(stored []string) step {
-	f.known, f.held = nil, make(map[string]string)
+	f.held = make(map[string]string)
 	return f.b.step("enqueue_known", each(func(r rows) error {
 		var id string
 		var held *string

@@ -104,7 +104,6 @@ func (s *settling) turn(t *settleTurn) step {
 		seen           = make(map[broker.Ref]int, n) // the last item so far for each lease
 		done           = true
 	)
-	t.later = nil
 	for at, i := range t.items {
 		item := &s.req.Items[i]
 		ref := item.Job.Ref()
@@ -144,7 +143,6 @@ func (s *settling) turn(t *settleTurn) step {
 	if s.req.Number > 0 {
 		number = &s.req.Number
 	}
-	t.served, t.watched, t.opens, t.last, t.known, t.verdicts, t.repeat = false, false, false, nil, nil, nil, false
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
 			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, heads.deliveries, heads.failures, heads.crashes,

@@ -34,11 +34,7 @@ const lookTime = 10 * time.Second
 // woken, when the next job is due, and at intervals. It looks only for pending jobs if the
 // wake-ups were only about these. Between the looks it holds no connection and no lock. §17.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
-	queues := make([]string, 0, len(req.Queues))
-	for _, s := range req.Queues {
-		queues = append(queues, s.Queue)
-	}
-	queues = distinct(queues)
+	queues := distinct(queuesOf(req.Queues))
 	p := b.waker.wait(queues)
 	defer b.waker.leave(p)
 	end := time.Now().Add(req.Wait)

@@ -119,14 +119,15 @@ func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wa
 // its policy may have changed, or their workers may be gone.
 func (w *waker) broadcast(queue string) string { return wakeKind + "\n" + queue + "\n" + w.token }
 
-// message returns the wake-up for jobs of a queue. With pending, the jobs are pending and
-// nothing else changed. The caller must wake the claims of this process.
-func (w *waker) message(pending bool, jobs int) *wakeUp {
+// message returns the wake-up for jobs of a queue that become pending or scheduled. The caller must wake the claims of
+// this process.
+func (w *waker) message(jobs int) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.messageLocked(pending, jobs)
+	return w.messageLocked(false, jobs)
 }
 
+// messageLocked is message with mu held. With pending, the jobs become pending and nothing else changes.
 func (w *waker) messageLocked(pending bool, jobs int) *wakeUp {
 	kind := dueKind
 	if pending {

@@ -48,7 +48,11 @@ var behindWhom = broker.Behind("")
 func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err error) {
 	for range maxContested {
 		m := &meeting{flush: rest.part(rest.jobs[:1]), job: rest.jobs[0]}
-		switch err := to.meet(ctx, m); {
+		err := to.meet(ctx, m)
+		if errors.Is(err, errUndone) {
+			err = nil
+		}
+		switch {
 		case sqlState(err) == lockTimeout:
 			m.job.fail(errContested)
 			return true, nil
@@ -69,23 +73,16 @@ var errUndone = errors.New("nothing is to be stored")
 
 func (p *ownPort) meet(ctx context.Context, m *meeting) error {
 	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(1)) })
-	if errors.Is(err, errUndone) {
-		return nil
-	}
-	if m.job.receipt.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
+	if m.wrote && m.job.receipt.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
 		p.b.waker.wake(m.queue, false)
 	}
 	return err
 }
 
 func (p *txPort) meet(ctx context.Context, m *meeting) error {
-	err := p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
+	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
 		return nil, m.run(ctx, p.session, messageInTx(1), begin...)
 	})
-	if errors.Is(err, errUndone) {
-		return nil
-	}
-	return err
 }
 
 // run decides. Where nothing is stored it returns errUndone: the locks must not outlive the meeting, since the holder's

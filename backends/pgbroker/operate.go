@@ -205,8 +205,13 @@ func (o *operating) write(ctx context.Context, s session, chosen []*broker.Opera
 			r.State = broker.StateNone
 		}
 		return s.run(ctx, o.b.step("operate_delete", nil, o.now.micros, o.queue, ids, o.op.Holder != ""))
-	case broker.OpHold, broker.OpUnhold:
-		return o.move(ctx, s, chosen, ids)
+	case broker.OpHold:
+		for _, r := range chosen {
+			r.State = broker.StateWaiting
+		}
+		return s.run(ctx, o.b.step("operate_hold", nil, o.queue, ids, o.op.Holder))
+	case broker.OpUnhold:
+		return o.unhold(ctx, s, chosen, ids)
 	case broker.OpEdit:
 		return o.edit(ctx, s, chosen[0])
 	case broker.OpReschedule:

@@ -13,40 +13,32 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	if o.op.Delay <= 0 && !o.op.RunAt.IsZero() {
 		runAt = new(broker.Micros(o.op.RunAt))
 	}
-	var moved []string
-	var states []int16
 	wake := o.b.waker.message(len(ids))
-	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, nil),
+	return s.run(ctx, o.b.step("operate_reschedule", moved(chosen),
 		o.now.micros, o.queue, ids, runAt, o.now.after(o.op.Delay), wake.self, wake.payload(o.queue)))
-	went(chosen, moved, states)
-	return err
 }
 
-// went fills in the new states of jobs.
-func went(chosen []*broker.OperationResult, moved []string, states []int16) {
-	to := make(map[string]broker.State, len(moved))
-	for i, id := range moved {
-		to[id] = broker.State(states[i])
-	}
-	for _, r := range chosen {
-		r.State = to[r.Ref.ID]
-	}
-}
-
-// move holds jobs, or gives them back the state that they had before they were held.
-func (o *operating) move(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
-	if o.op.Kind == broker.OpHold {
-		for _, r := range chosen {
-			r.State = broker.StateWaiting
-		}
-		return s.run(ctx, o.b.step("operate_hold", nil, o.queue, ids, o.op.Holder))
-	}
-	var back []string
-	var states []int16
+// unhold gives held jobs back the state that they had before.
+func (o *operating) unhold(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
 	wake := o.b.waker.message(len(ids))
-	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, nil), o.queue, ids, wake.self, wake.payload(o.queue)))
-	went(chosen, back, states)
-	return err
+	return s.run(ctx, o.b.step("operate_unhold", moved(chosen), o.queue, ids, wake.self, wake.payload(o.queue)))
+}
+
+// moved reads the new states of jobs.
+func moved(chosen []*broker.OperationResult) func(rows) error {
+	return func(r rows) error {
+		var ids []string
+		var states []int16
+		err := one(&ids, &states, nil)(r)
+		to := make(map[string]broker.State, len(ids))
+		for i, id := range ids {
+			to[id] = broker.State(states[i])
+		}
+		for _, c := range chosen {
+			c.State = to[c.Ref.ID]
+		}
+		return err
+	}
 }
 
 // edit replaces a payload within the stored body.

@@ -80,15 +80,12 @@ func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	}
 	b.daysTurned.Store(time.Now().UnixNano())
 	err := b.changeDays(ctx, got)
-	if errors.Is(err, errDaysTaken) {
+	switch state := sqlState(err); {
+	case errors.Is(err, errDaysTaken), state == lockTimeout:
 		return nil
-	}
-	switch sqlState(err) {
-	case lockTimeout:
+	case state == duplicateTable, state == undefinedTable: // another server made or dropped the partition in between
 		return nil
-	case duplicateTable, undefinedTable: // another server made or dropped the partition in between
-		return nil
-	case notPermitted:
+	case state == notPermitted:
 		b.daysDenied.Do(func() {
 			b.config.Logger.Warn("the role of this server may not make and drop partitions of job records: unless a server whose role owns the "+
 				"schema does, records that queues keep for days are removed one by one", "schema", b.config.Schema)

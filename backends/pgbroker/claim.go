@@ -59,37 +59,32 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *las
 	if b.flows.any(req.Queues) {
 		known = nil // known says nothing about keys
 	}
-	var c *claiming
-	for tries := 0; tries == 0 || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; tries++ {
-		first := tries == 0
-		c = &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, heard: heard,
+	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0; first = false {
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, heard: heard,
 			limit: req.Max - len(got.Jobs), room: room, state: state}
 		c.shares, shares = cutRepeat(shares, func(s broker.Share) string { return s.Queue })
-		if first {
-			c.looked = c.shares // also queues that the claim does not reach: the worker may have ended there
-		}
-		c.shares, shares, c.flow = b.flows.cut(c.shares, shares)
 		var before []step
 		if first {
-			before = s.steps()
+			c.looked, before = c.shares, s.steps() // also queues that the claim does not reach: the worker may have ended there
 		}
-		err = c.run(ctx, before)
-		if first {
+		c.shares, shares, c.flow = b.flows.cut(c.shares, shares)
+		if err = c.run(ctx, before); first {
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
-		if err == nil {
-			shares = c.unfinished(shares)
-			c.addTo(&got)
-			room -= c.size
-			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // rates would count jobs of these queues at a later time
-				all := len(shares)
-				shares = slices.DeleteFunc(shares, func(s broker.Share) bool { return b.flows.any([]broker.Share{s}) })
-				got.More = got.More || len(shares) < all
-			}
-			got.More = got.More || len(shares) > 0 && (room <= 0 || len(got.Jobs) >= req.Max)
-			got.passed = got.passed || c.passed
-			got.More = got.More || c.passed && (len(got.Jobs) > 0 || req.Wait == 0)
+		if err != nil {
+			break
 		}
+		shares = append(c.begins, c.unfinished(shares)...)
+		c.addTo(&got)
+		room -= c.size
+		if got.counted && req.Now.IsZero() { // rates would count jobs of these queues at a later time
+			all := len(shares)
+			shares = slices.DeleteFunc(shares, func(s broker.Share) bool { return b.flows.any([]broker.Share{s}) })
+			got.More = got.More || len(shares) < all
+		}
+		got.passed = got.passed || c.passed
+		got.More = got.More || len(shares) > 0 && (room <= 0 || len(got.Jobs) >= req.Max) ||
+			c.passed && (len(got.Jobs) > 0 || req.Wait == 0)
 	}
 	if known != nil {
 		got.Now, got.NextDue = known.time(), known.due

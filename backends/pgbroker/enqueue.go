@@ -180,21 +180,18 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) {
 		}
 		part := run.part(run.jobs[i : i+n])
 		part.impatient = true
-		i += n
-		err := to.flush(ctx, part)
-		if err == nil && part.served {
+		switch err := to.flush(ctx, part); {
+		case err == nil && part.served:
 			fail(part.answer(), errContested)
-			continue
-		}
-		if err == nil || sqlState(err) == lockTimeout {
+		case err == nil, sqlState(err) == lockTimeout:
 			fail(part.jobs, errContested)
-			continue
-		}
-		fail(part.jobs, err)
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			fail(run.jobs[i:], err)
-			break
+			return
+		default:
+			fail(part.jobs, err)
 		}
+		i += n
 	}
 }
 

@@ -89,7 +89,12 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	holders := make(map[string]string)
 	steps = append(steps,
 		o.b.step("operate_redrive", one(&sent, nil), o.queue, ids, tails, keys, token, wake.self, wake.payload(o.queue)),
-		o.b.step("unique_holders", pairs(holders), o.queue, wanted.keys))
+		o.b.step("unique_holders", each(func(r rows) error {
+			var key, holder string
+			err := r.Scan(&key, &holder)
+			holders[key] = holder
+			return err
+		}), o.queue, wanted.keys))
 	if err := s.run(ctx, steps...); err != nil {
 		return err
 	}

@@ -148,17 +148,6 @@ func list[T any](to *[]T, columns func(*T) []any) func(rows) error {
 	}
 }
 
-// pairs reads an answer of two columns into a map.
-func pairs[K comparable, V any](to map[K]V) func(rows) error {
-	return each(func(r rows) error {
-		var k K
-		var v V
-		err := r.Scan(&k, &v)
-		to[k] = v
-		return err
-	})
-}
-
 // poolSession runs statements on the pool, even after the broker was closed.
 type poolSession struct{ b *Broker }
 

@@ -69,7 +69,8 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 	case o.name == nil:
 	case both:
 		// A dead job can still be redriven, so it stays.
-		find("job-listed-twice", "it is dead, and has a record of another end", e.run(e.b.step("examine_drop", nil, id, o.number, false, false, true)))
+		find("job-listed-twice", "it is dead, and has a record of another end",
+			e.run(e.b.step("examine_drop", nil, id, o.number, false, false, true)))
 	case lane < 2 || lane > 9:
 		find("lane-unknown", "it is dead, and a redrive would put it into a lane that claims do not read", mend)
 	case !broker.State(state).Final():

@@ -51,22 +51,21 @@ func (l *lastClaim) note(req *broker.ClaimRequest, heard news, known *lastLook, 
 	}
 }
 
-// tell returns what is known about the queues of a claim, or nil, and whether jobs may have become pending
-// in some of them. queues must be sorted. If jobs may be pending, what is known is valid only for most.
-func (l *lastClaim) tell(req *broker.ClaimRequest, queues []string, w *waker, most time.Duration) (known *lastLook, pending bool) {
+// tell returns what is known about the queues of a claim, or nil. queues must be sorted. If jobs may have become
+// pending in some of them, what is known is valid only for most.
+func (l *lastClaim) tell(req *broker.ClaimRequest, queues []string, w *waker, most time.Duration) *lastLook {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	called, heard := w.calledSince(req.Queues, l.heard.all)
 	if l.worker != req.Worker || l.heard.other != heard.other || !slices.Equal(queues, distinct(l.queues)) {
-		return nil, false
+		return nil
 	}
-	last := l.last
-	known = &last
-	if pending = len(called) > 0; pending && (time.Since(known.at) > most || known.isDue()) {
-		return nil, false
+	known := l.last
+	if len(called) > 0 && (time.Since(known.at) > most || known.isDue()) {
+		return nil
 	}
 	known.all, known.called, known.heard, known.quiet = req.Queues, called, heard, heard == l.heard
-	return known, pending
+	return &known
 }
 
 // isDue reports whether the next job is due by now.

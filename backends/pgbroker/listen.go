@@ -106,11 +106,9 @@ func (l *listener) run(ctx context.Context) {
 		if time.Since(began) > listenRetryMost {
 			retry = listenRetry
 		}
-		pause := time.NewTimer(jitter(retry))
 		select {
-		case <-pause.C:
+		case <-time.After(jitter(retry)):
 		case <-ctx.Done():
-			pause.Stop()
 		}
 		retry = min(2*retry, listenRetryMost)
 	}

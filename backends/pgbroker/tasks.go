@@ -36,10 +36,8 @@ func (t *tasks) start(f func(ctx context.Context)) bool {
 // after runs f after d, or earlier if the broker is closed.
 func (t *tasks) after(d time.Duration, f func(ctx context.Context)) {
 	t.start(func(ctx context.Context) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(d):
 		case <-ctx.Done():
 		}
 		f(ctx)

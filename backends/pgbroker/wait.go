@@ -48,17 +48,16 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		var got claimed
 		var err error
 		var known *lastLook
-		pending := false
 		if woken && (awaited || fleet && b.polls()) {
-			known, pending = b.last.tell(req, queues, b.waker, b.pollPause())
+			known = b.last.tell(req, queues, b.waker, b.pollPause())
 			if known != nil && !awaited && (!known.quiet || time.Since(known.at) >= pause) {
-				known, pending = nil, false
+				known = nil
 			}
 		}
 		switch {
 		case known == nil:
 			got, err = b.claimFor(ctx, req, nil)
-		case pending:
+		case len(known.called) > 0: // jobs may be pending there
 			some := *req
 			some.Queues, looked = known.called, known.at
 			got, err = b.claimFor(ctx, &some, known)

@@ -30,28 +30,21 @@ const (
 
 // Watch delivers events until ctx ends or the broker is closed. It returns when the broker
 // listens and the queues are marked as watched, so that it sees all later settles. §25.
-func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	err := cmp.Or(b.usable(ctx), req.Check())
+func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (_ <-chan broker.Event, err error) {
+	defer about(&err, "watch", "")
+	if err := cmp.Or(b.usable(ctx), req.Check()); err != nil {
+		return nil, err
+	}
 	req.Queues, req.Kinds = distinct(req.Queues), slices.Clone(req.Kinds)
 	w := &watcher{req: req, events: make(chan broker.Event, watchBuffer)}
-	if err == nil {
-		err = b.watch(ctx, w)
-	}
-	if err != nil {
-		return nil, broker.About(err, "watch", "", "")
-	}
-	return w.events, nil
-}
-
-func (b *Broker) watch(ctx context.Context, w *watcher) error {
 	if !b.polls() {
 		if err := b.listener.await(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var last int64
 	if err := b.run(ctx, append(b.watchMarks(w), b.step("watch_last", one(&last)))...); err != nil {
-		return err
+		return nil, err
 	}
 	b.watchers.add(w)
 	b.tasks.start(func(closing context.Context) {
@@ -70,9 +63,9 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 	})
 	if err := b.usable(ctx); err != nil {
 		b.watchers.remove(w) // the broker was closed in between, so the task did not start
-		return err
+		return nil, err
 	}
-	return nil
+	return w.events, nil
 }
 
 // watchMarks returns the steps that mark a watcher's queues, if they need a mark.

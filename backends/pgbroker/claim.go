@@ -40,7 +40,7 @@ type claimed struct {
 // everything else about the queues.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (got claimed, err error) {
 	heard := known.begin(b.waker)
-	var duties map[string]*duty
+	var duties map[string]*wakeUp
 	if req.Max > 0 {
 		duties = b.waker.assume(req.Queues)
 	}

@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -38,7 +39,7 @@ func (w *waker) owe(queue, kind string, jobs int) {
 		}
 		return
 	}
-	d := &duty{kind: kind, jobs: jobs}
+	d := &wakeUp{kind: kind, jobs: jobs}
 	w.duties[queue] = d
 	var look func(ctx context.Context)
 	look = func(ctx context.Context) {
@@ -60,13 +61,13 @@ func (w *waker) owe(queue, kind string, jobs int) {
 }
 
 // assume removes the duties for the queues of a claim that begins, and returns them.
-func (w *waker) assume(shares []broker.Share) map[string]*duty {
+func (w *waker) assume(shares []broker.Share) map[string]*wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.duties) == 0 {
 		return nil
 	}
-	mine := make(map[string]*duty)
+	mine := make(map[string]*wakeUp)
 	for _, s := range shares {
 		if d := w.duties[s.Queue]; d != nil {
 			delete(w.duties, s.Queue)
@@ -78,7 +79,7 @@ func (w *waker) assume(shares []broker.Share) map[string]*duty {
 
 // relieve ends the duties of a claim, and wakes other processes for jobs that it may have
 // left.
-func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error) {
+func (w *waker) relieve(duties map[string]*wakeUp, got *broker.Claimed, err error) {
 	if len(duties) == 0 || err == nil && !got.More {
 		return
 	}
@@ -97,7 +98,7 @@ func (w *waker) relieve(duties map[string]*duty, got *broker.Claimed, err error)
 // passOn wakes up to two other processes for jobs. Each of them wakes two more, so that many are woken
 // soon. With busy, no claim of this process waits, so the store stops waking it until one waits again.
 // But if it is the only process, it stays registered, and its next claim looks only at this queue.
-func (w *waker) passOn(ctx context.Context, queue string, d *duty, busy bool) {
+func (w *waker) passOn(ctx context.Context, queue string, d *wakeUp, busy bool) {
 	w.entering.Lock()
 	defer w.entering.Unlock()
 	w.mu.Lock()
@@ -146,12 +147,7 @@ func (w *waker) forget(queues ...string) {
 func (w *waker) known(queues []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, q := range queues {
-		if !w.entered[q] {
-			return false
-		}
-	}
-	return w.listener != 0
+	return w.listener != 0 && !slices.ContainsFunc(queues, func(q string) bool { return !w.entered[q] })
 }
 
 // enterWaiters registers this process, so that others wake it for queues. The caller must look
@@ -212,7 +208,7 @@ func (b *Broker) handOver(req *broker.ClaimRequest, got *broker.Claimed) {
 			continue
 		}
 		if b.waker.known([]string{s.Queue}) {
-			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &duty{kind: dueKind, jobs: 1}, false) })
+			b.waker.tasks.start(func(ctx context.Context) { b.waker.passOn(ctx, s.Queue, &wakeUp{kind: dueKind, jobs: 1}, false) })
 			continue
 		}
 		b.waker.mu.Lock()

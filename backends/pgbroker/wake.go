@@ -26,11 +26,11 @@ type waker struct {
 	heard    news
 	calls    map[string]uint64 // by queue with waiting claims: heard.all at its last wake-up
 	windows  map[string]*window
-	crowded  int // the number of windows at which those that have ended are removed
-	duties   map[string]*duty
-	listener int32           // the number of this process's listener, 0 while there is none
-	entered  map[string]bool // queues for which other processes know the listener
-	peers    int             // the number of other processes that wait, as of the last look; at most mostPeers
+	crowded  int                // the number of windows at which those that have ended are removed
+	duties   map[string]*wakeUp // for which claims of this process must take jobs
+	listener int32              // the number of this process's listener, 0 while there is none
+	entered  map[string]bool    // queues for which other processes know the listener
+	peers    int                // the number of other processes that wait, as of the last look; at most mostPeers
 
 	entering sync.Mutex // held while rows of table waiter are written; lock it before mu
 	send     func(ctx context.Context, queue string, wakes []*wakeUp, busy bool) (alone bool)
@@ -69,8 +69,8 @@ type window struct {
 	late  *wakeUp // sent at the end of the window; nil for none
 }
 
-// wakeUp is a notification that a statement sends to one process with a waiting claim; nil for
-// none.
+// wakeUp is a notification that a statement sends to one process with a waiting claim, or that this process got; nil
+// for none.
 type wakeUp struct {
 	kind string // pendingKind, dueKind or txKind
 	jobs int    // the number of jobs for which it is sent
@@ -91,12 +91,6 @@ func (w *wakeUp) args(queue string) (self *int32, payload *string) {
 	return &w.self, &text
 }
 
-// duty says that claims of this process must take jobs for which it was woken.
-type duty struct {
-	kind string
-	jobs int
-}
-
 // news counts wake-ups, of all queues together.
 type news struct {
 	all   uint64
@@ -111,7 +105,7 @@ type waiter struct {
 
 func newWaker(t *tasks, send func(ctx context.Context, queue string, wakes []*wakeUp, busy bool) bool) *waker {
 	return &waker{waiters: make(map[string][]*waiter),
-		calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*duty),
+		calls: make(map[string]uint64), windows: make(map[string]*window), duties: make(map[string]*wakeUp),
 		send: send, tasks: t, grace: busyGrace, token: rand.Text()}
 }
 

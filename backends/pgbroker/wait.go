@@ -45,8 +45,6 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	for {
 		listening, looked := b.listen(), time.Now()
 		awaited := listening && b.waker.known(queues) // other processes wake this one
-		var got claimed
-		var err error
 		var known *lastLook
 		if woken && (awaited || fleet && b.polls()) {
 			known = b.last.tell(req, queues, b.waker, b.pollPause())
@@ -54,16 +52,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 				known = nil
 			}
 		}
-		switch {
-		case known == nil:
-			got, err = b.claimFor(ctx, req, nil)
-		case len(known.called) > 0: // jobs may be pending there
-			some := *req
-			some.Queues, looked = known.called, known.at
-			got, err = b.claimFor(ctx, &some, known)
-		default:
-			got.Now, got.NextDue, looked = known.time(), known.due, known.at
+		if known != nil {
+			looked = known.at
 		}
+		got, err := b.look(ctx, req, known)
 		if err != nil {
 			b.waker.forget(queues...)
 		}
@@ -131,12 +123,19 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	}
 }
 
-// claimFor makes one look of a waiting claim. If the store leases jobs after the caller has gone,
-// claimFor releases them at once.
-func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (claimed, error) {
+// look makes one look of a waiting claim, in the queues of which known says that they may have pending jobs. If the
+// store leases jobs after the caller has gone, look releases them at once.
+func (b *Broker) look(ctx context.Context, req *broker.ClaimRequest, known *lastLook) (claimed, error) {
 	type answer struct {
 		got claimed
 		err error
+	}
+	if known != nil && len(known.called) == 0 {
+		return claimed{Claimed: broker.Claimed{Now: known.time(), NextDue: known.due}}, nil
+	} else if known != nil {
+		some := *req
+		some.Queues = known.called
+		req = &some
 	}
 	answered, gone := make(chan answer), make(chan struct{})
 	started := b.tasks.start(func(context.Context) {

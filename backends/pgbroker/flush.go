@@ -67,7 +67,7 @@ func (f *flush) again(some []entry) {
 	}
 }
 
-// any reports whether one of the jobs is such.
+// any reports whether one of the jobs is such a job.
 func (f *flush) any(such func(*broker.NewJob) bool) bool {
 	return slices.ContainsFunc(f.jobs, func(j entry) bool { return such(j.NewJob) })
 }

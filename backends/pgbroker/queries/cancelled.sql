@@ -4,7 +4,7 @@
 -- Returns: nothing
 -- Called by: the callers of settle.sql, after it; (*Broker).Operate, after operate_cancel.sql
 with {{clock}}, place as materialized (
-  select id, keep_completed, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
+  select id, keep_completed, {{duplicate_span}} as duplicate_span from jobs.queue where name = @queue
 ), ended as (
   delete from jobs.job j where j.queue = (select id from place) and j.id = any (@ids::text[]) and j.state = 7
     and current_setting('jobs_settle.cancelled', true) is distinct from '0'

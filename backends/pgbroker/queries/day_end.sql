@@ -9,7 +9,7 @@ with clock as materialized (
   from jobs.history where day = @day group by queue
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
-  select h.queue, h.id, clock.now + coalesce(nullif(q.duplicate_span, 0), 3600000000)
+  select h.queue, h.id, clock.now + {{duplicate_span}}
   from clock, jobs.history h join jobs.queue q on q.id = h.queue where h.day = @day and h.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), counted as (

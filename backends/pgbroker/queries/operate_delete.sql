@@ -3,7 +3,7 @@
 -- Returns: nothing
 -- Called by: (*Broker).Operate
 with {{clock}}, place as materialized (
-  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
+  select id, {{duplicate_span}} as duplicate_span from jobs.queue where name = @queue
 ), live as (
   delete from jobs.job where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, unique_key,
     coalesce(epoch, 0) as epoch, key, head, octet_length(body) as size

@@ -3,7 +3,7 @@
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
 with {{clock}}, place as materialized (
-  select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span, nullif(q.keep_dead, 0) as keep_dead,
+  select q.id, {{duplicate_span}} as duplicate_span, nullif(q.keep_dead, 0) as keep_dead,
          case when q.keep_dead_count = 0 then 0 else
            least(@limit, coalesce((select t.dead from jobs.count_total t where t.queue = q.id), 0)
              + coalesce((select sum(d.dead) from jobs.count_delta d where d.queue = q.id), 0) - q.keep_dead_count) end as surplus

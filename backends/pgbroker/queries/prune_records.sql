@@ -3,7 +3,7 @@
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune
 with {{clock}}, place as materialized (
-  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue and layout <= 1
+  select id, {{duplicate_span}} as duplicate_span from jobs.queue where name = @queue and layout <= 1
 ), gone as (
   delete from jobs.history_other where ctid = any (array(
     select ctid from jobs.history_other

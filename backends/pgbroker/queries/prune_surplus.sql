@@ -3,7 +3,7 @@
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, after prune_records.sql
 with {{clock}}, place as materialized (
-  select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span,
+  select q.id, {{duplicate_span}} as duplicate_span,
          least(@limit, coalesce((select t.completed + t.cancelled from jobs.count_total t where t.queue = q.id), 0)
            + coalesce((select sum(d.completed + d.cancelled) from jobs.count_delta d where d.queue = q.id), 0)
            - q.keep_completed_count) as surplus

@@ -15,7 +15,7 @@ with clock as materialized (
   select {{now}} as now, pg_current_xact_id() as xid,
          {{store_time}} as real
 ), place as materialized (
-  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
+  select id, keep_completed, keep_completed_count, {{duplicate_span}} as duplicate_span,
     watched_until, polled_until, ordered, opens
   from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (

@@ -5,7 +5,7 @@
 -- Returns: as settle.sql
 -- Called by: (*Broker).Settle, (*Broker).Claim
 with place as materialized (
-  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
+  select id, keep_completed, keep_completed_count, {{duplicate_span}} as duplicate_span,
          greatest(watched_until, polled_until) > {{store_time}} as watched,
          {{now}} as now, opens
   from jobs.queue where name = @queue and layout <= 1

@@ -66,8 +66,6 @@ func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos strin
 		return "", e.days(ctx)
 	case "turns":
 		return "", e.turns(ctx)
-	case "verdicts":
-		return e.verdicts(ctx, after, number)
 	case "counts":
 		return "", e.counts(ctx)
 	case "jobs":

@@ -32,6 +32,9 @@ func (e *examiner) rows(ctx context.Context, part, after string, queue int64) (s
 		s = e.b.step("examine_ended", read(e.ended), part == "dead", after, queue, e.req.Limit)
 	case "marks":
 		s = e.b.step("examine_marks", read(e.mark), after, e.req.Limit)
+	case "verdicts":
+		number, _ := strconv.ParseInt(after, 10, 64) // 0 at the beginning
+		s = e.b.step("examine_verdicts", read(e.verdict), queue, number, e.req.Limit)
 	case "unique keys":
 		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
 	case "remembered":
@@ -149,25 +152,13 @@ func (e *examiner) mark(r rows) (name string, _ owner, wrong []noted, err error)
 	return name, owner{}, wrong, err
 }
 
-// verdicts examines a page of the verdicts of settles.
-func (e *examiner) verdicts(ctx context.Context, after string, worker int64) (string, error) {
-	number, _ := strconv.ParseInt(after, 10, 64) // 0 at the beginning
-	var lastWorker, lastNumber *int64
-	var gone []int64
-	err := e.b.run(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
-		worker, number, e.req.Limit))
-	for _, w := range gone {
-		if err == nil {
-			err = e.note(ctx, noted{told("verdicts-of-unknown-worker", "", itoa(w),
-				"verdicts are kept for worker number %d, which is gone", w),
-				e.run(e.b.step("examine_unsettle", nil, w))})
-		}
+// verdict reads a row of examine_verdicts.sql.
+func (e *examiner) verdict(r rows) (number string, o owner, wrong []noted, err error) {
+	var n int64
+	gone := false
+	if err = r.Scan(&n, &o.number, &gone); gone {
+		wrong = []noted{{told("verdicts-of-unknown-worker", "", itoa(o.number), "verdicts are kept for worker number %d, which is gone",
+			o.number), e.run(e.b.step("examine_unsettle", nil, o.number))}}
 	}
-	if err != nil {
-		return "", err
-	}
-	if e.Records < e.req.Limit || lastWorker == nil {
-		return "", nil
-	}
-	return writePlace(itoa(*lastNumber), *lastWorker), nil
+	return itoa(n), o, wrong, err
 }

@@ -342,9 +342,6 @@ func (c *claiming) finish() {
 	c.jobs = sorted
 }
 
-// knownLayout is the newest layout of a queue's rows that this program serves.
-const knownLayout = 1
-
 // giveBack gives back the turns that were not used.
 func (c *claiming) giveBack(limits []int32) {
 	if c.turns == nil {

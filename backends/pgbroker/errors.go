@@ -78,6 +78,9 @@ func sqlState(err error) string {
 	return ""
 }
 
+// knownLayout is the newest layout of a queue's rows that this program serves.
+const knownLayout = 1
+
 // notNewer returns the step that refuses queues whose rows a newer release wrote.
 func (b *Broker) notNewer(queues ...string) step {
 	return b.step("queue_layout", func(r rows) error {

@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ type flowShare struct {
 	turns, calls   int    // how many keys were locked for their turn, and how many from table call were to be looked at
 	passed         int    // how many of calls were skipped, because other claims had locked them
 	counted        *int64 // when rates counted the jobs that it gave
-	taken, allowed int
+	taken          int
 	keyless, keyed bool // jobs without a key are pending; jobs with a key are
 	plain          bool // the queue has no jobs with a key
 	inRounds       bool // the queue has a priority round
@@ -53,7 +54,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	share := &c.shares[i]
 	flow, passes := c.b.flows.of(share.Queue)
 	s := &c.flows[i]
-	*s = flowShare{room: math.MaxInt64, allowed: share.Max}
+	*s = flowShare{room: math.MaxInt64}
 	s.called, s.look = c.b.flows.calls(share.Queue)
 	turns := min(share.Max, c.limit) + spareTurns
 	if c.state[share.Queue].looks > 0 {
@@ -174,27 +175,23 @@ func (c *claiming) scanFlow(r rows, i int) error {
 func (c *claiming) flowed() {
 	left := c.limit
 	for i := range c.flows {
-		s := &c.flows[i]
-		queue := c.shares[i].Queue
+		s, queue, most := &c.flows[i], c.shares[i].Queue, c.shares[i].Max
 		state := c.state[queue]
-		allowed := min(s.allowed, left)
+		allowed := min(most, left)
 		if s.taken > 0 && s.counted != nil {
 			c.counted = max(c.counted, *s.counted)
 		}
 		if left -= s.taken; s.look.last > 0 {
 			s.called.raise(s.look)
 		}
+		c.b.flows.giveBack(queue, min(most, c.limit)-s.taken)
 		if c.behind > 0 && i >= c.behind-1 { // the claim asks this queue again
-			c.b.flows.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 			continue
 		}
 		full := s.room <= int64(s.taken)
 		c.b.flows.found(queue, s.taken == 0 && !s.left && !s.keyless && !s.plain, c.heard)
-		if full {
-			s.keyAt = nil
-		}
-		if full && s.roomAt == nil {
-			s.roomAt = s.fullUntil // this time has passed meanwhile, so ask again at once
+		if full { // if fullUntil has passed meanwhile, ask again at once
+			s.keyAt, s.roomAt = nil, cmp.Or(s.roomAt, s.fullUntil)
 		}
 		if !s.keyless && !s.keyed {
 			s.roomAt = nil
@@ -210,7 +207,6 @@ func (c *claiming) flowed() {
 		}
 		state.looks++
 		c.state[queue] = state
-		c.b.flows.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 		if s.over || s.taken > 0 && (s.roomAt != nil || s.keyAt != nil) {
 			c.b.wakeOthers(queue) // waiting claims may not know the time at which there is room
 		}
@@ -227,16 +223,16 @@ func (c *claiming) flowed() {
 			others := s.taken == 0 && s.turns == 0 && s.calls == s.passed
 			switch {
 			case !others && state.looks < flowTries:
-				c.begins = append(c.begins, broker.Share{Queue: queue, Max: s.allowed - s.taken})
+				c.begins = append(c.begins, broker.Share{Queue: queue, Max: most - s.taken})
 			case s.taken > 0:
 				c.more = true
 			default:
 				c.passed = true
 				c.b.flows.contended(queue)
 			}
-			for j, later := range c.shares[i+1:] {
+			for _, later := range c.shares[i+1:] {
 				c.begins = append(c.begins, later)
-				c.b.flows.giveBack(later.Queue, min(c.flows[i+1+j].allowed, c.limit))
+				c.b.flows.giveBack(later.Queue, min(later.Max, c.limit))
 			}
 			return
 		}

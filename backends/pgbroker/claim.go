@@ -153,7 +153,7 @@ type claiming struct {
 	taken   []int           // how many of the jobs are of each share
 	size    int             // bytes of the jobs
 	cut     bool            // claim.sql left out jobs because of their bytes
-	full    map[string]bool // queues without keys and limits that gave all jobs that a share may take
+	full    map[string]bool // by queue without keys and limits: whether it gave all jobs that a share may take
 	more    bool
 	turns   []int64        // the next turn of each share's queue; nil if no queue has a priority round
 	begins  []broker.Share // shares to ask again: the claim learned that their queues have rounds, keys or limits
@@ -251,7 +251,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	case c.flow:
 		c.flowed()
 	default:
-		c.giveBack(limits)
+		c.giveBack()
 	}
 	if c.behind > 0 {
 		c.askBehind()
@@ -272,7 +272,7 @@ func queuesOf(shares []broker.Share) []string {
 func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	args := []any{c.worker, c.limit, queues, limits, from, c.room}
 	read := func(r rows) error { return c.scan(r, &c.cut) }
-	if c.turns = c.b.flows.turns(queues, limits, c.limit); c.turns == nil {
+	if c.turns = c.b.flows.turns(c.shares, c.limit); c.turns == nil {
 		return c.b.step("claim", read, args...)
 	}
 	return c.b.step("claim_rounds", func(r rows) error {
@@ -322,8 +322,8 @@ func (c *claiming) finish() {
 		order[i] = i
 	}
 	for i, s := range c.shares {
-		if !c.flow && c.taken[i] > 0 && c.taken[i] == min(s.Max, c.limit) {
-			c.full[s.Queue] = true
+		if !c.flow {
+			c.full[s.Queue] = c.taken[i] > 0 && c.taken[i] == min(s.Max, c.limit)
 		}
 	}
 	c.more = c.more || !c.flow && len(c.shares) > 1 && len(c.jobs) == c.limit
@@ -343,30 +343,26 @@ func (c *claiming) finish() {
 }
 
 // giveBack gives back the turns that were not used.
-func (c *claiming) giveBack(limits []int32) {
+func (c *claiming) giveBack() {
 	if c.turns == nil {
 		return
 	}
 	for i, s := range c.shares {
-		c.b.flows.giveBack(s.Queue, min(int(limits[i]), c.limit)-c.taken[i])
+		c.b.flows.giveBack(s.Queue, min(s.Max, c.limit)-c.taken[i])
 	}
 }
 
 // unfinished returns the remaining shares whose queues may still give jobs. A queue that gave less than its share has
 // no more jobs. If a queue gave all of its last share, it may have more jobs than the claim asks for.
 func (c *claiming) unfinished(left []broker.Share) (some []broker.Share) {
-	mayGive := make(map[string]bool, len(c.shares))
-	if !c.flow && c.behind == 0 {
-		for _, s := range c.shares {
-			mayGive[s.Queue] = c.full[s.Queue]
-		}
-	}
 	for _, s := range left {
-		if may, asked := mayGive[s.Queue]; may || !asked {
+		if full, asked := c.full[s.Queue]; full || !asked || c.behind > 0 {
 			some = append(some, s)
 			delete(c.full, s.Queue)
 		}
 	}
-	c.more = c.more || len(c.full) > 0
+	for _, full := range c.full {
+		c.more = c.more || full
+	}
 	return some
 }

@@ -71,7 +71,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	args := []any{c.now.micros, share.Queue, floors, c.room, passes}
 	read := func(r rows) error { return c.scanFlow(r, i) }
 	take := c.b.step("flow_take", read, args...)
-	if turns := c.b.flows.turns([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); turns != nil {
+	if turns := c.b.flows.turns(c.shares[i:i+1], c.limit); turns != nil {
 		flow |= flowRounds
 		s.inRounds = true
 		take = c.b.step("flow_rounds", read, append(args, turns[0])...)

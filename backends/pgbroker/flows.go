@@ -133,16 +133,16 @@ func (f *flows) note(queue string, flow int16, inRounds bool) (begins bool) {
 
 // turns reserves the turns that a claim may need in each queue, and returns the first turn of each.
 // It returns nil if no queue has a priority round.
-func (f *flows) turns(queues []string, limits []int32, limit int) (turns []int64) {
+func (f *flows) turns(shares []broker.Share, limit int) (turns []int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, name := range queues {
-		if q := f.queues[name]; q != nil && q.flow&flowRounds != 0 {
+	for i, s := range shares {
+		if q := f.queues[s.Queue]; q != nil && q.flow&flowRounds != 0 {
 			if turns == nil {
-				turns = make([]int64, len(queues))
+				turns = make([]int64, len(shares))
 			}
 			turns[i] = q.turn
-			q.turn += int64(min(int(limits[i]), limit))
+			q.turn += int64(min(s.Max, limit))
 		}
 	}
 	return turns

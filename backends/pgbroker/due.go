@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/duewatch"
 )
@@ -105,33 +107,28 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 	c.shareOf = make(map[int32]int, len(queues))
 	i := 0
 	return c.b.step("claim_due", each(func(r rows) error {
-		var id *int32
+		var id zeronull.Int4
 		var layout *int
 		var alive bool
-		var due, round *int64
+		var due, round zeronull.Int8
 		var flow *int16
 		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due, &round, &flow); err != nil {
 			return err
 		}
-		q := queueState{looks: c.state[queues[i]].looks}
+		q := queueState{nextDue: broker.FromMicros(int64(due)), looks: c.state[queues[i]].looks}
 		switch {
 		case layout != nil && *layout > knownLayout:
 			q.err = checkLayout(*layout)
 		case layout == nil || !alive:
 			q.err = broker.ErrWorkerGone
 		}
-		if id != nil {
-			c.shareOf[*id] = i
-		}
+		c.shareOf[int32(id)] = i // 0 is the number of no queue
 		switch {
-		case flow == nil || !c.b.flows.note(queues[i], *flow, *round > 0) || c.behind > 0 || i >= len(c.shares):
+		case flow == nil || !c.b.flows.note(queues[i], *flow, round > 0) || c.behind > 0 || i >= len(c.shares):
 		case *flow > 0:
 			c.behind = i + 1
 		default:
 			c.begins = append(c.begins, c.shares[i])
-		}
-		if due != nil {
-			q.nextDue = broker.FromMicros(*due)
 		}
 		c.state[queues[i]] = q
 		i++
@@ -144,14 +141,10 @@ func (c *claiming) numbers(queues []string) step {
 	c.shareOf = make(map[int32]int, len(queues))
 	i := 0
 	return c.b.step("queue_numbers", each(func(r rows) error {
-		var id *int32
-		if err := r.Scan(&id); err != nil {
-			return err
-		}
-		if id != nil {
-			c.shareOf[*id] = i
-		}
+		var id zeronull.Int4
+		err := r.Scan(&id)
+		c.shareOf[int32(id)] = i
 		i++
-		return nil
+		return err
 	}), queues)
 }

@@ -88,16 +88,16 @@ func (e *examiner) note(ctx context.Context, found ...noted) error {
 			continue
 		}
 		var err error
-		if !e.req.Fix {
+		switch {
+		case !e.req.Fix:
 			n.Left = ""
-		} else if n.repair == nil {
+		case n.repair == nil:
 			n.Left = cmp.Or(n.Left, "it cannot be repaired from here")
-		} else {
-			if err = n.repair(ctx); err == nil {
-				n.Fixed = true
-			} else {
+		default:
+			if err = n.repair(ctx); err != nil {
 				n.Left = "the repair failed"
 			}
+			n.Fixed = err == nil
 		}
 		e.Findings = append(e.Findings, n.Finding)
 		if err != nil {

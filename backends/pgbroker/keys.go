@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -42,7 +44,7 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (reply broker
 func scanKey(r rows, now int64) (k broker.KeyInfo, err error) {
 	var rules, own []byte
 	var bucket broker.Bucket
-	var oldest *int64
+	var oldest zeronull.Int8
 	var head *string
 	var state *int16
 	err = r.Scan(&k.Key, &rules, &own, &bucket.At, &bucket.Used, &k.Pending, &k.Active, &k.Depth, &oldest, &head, &state)
@@ -56,9 +58,7 @@ func scanKey(r rows, now int64) (k broker.KeyInfo, err error) {
 	if k.Policy, err = readPolicy(own); err != nil {
 		return k, err
 	}
-	if oldest != nil {
-		k.Oldest = broker.FromMicros(*oldest)
-	}
+	k.Oldest = broker.FromMicros(int64(oldest))
 	of := queue.OfKey(k.Policy)
 	free, next := int64(1), int64(0)
 	if of.Rate.Jobs > 0 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -38,13 +39,10 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (got broker
 		}
 		_, searched = b.leases.pulse(req.Worker, r.queues)
 		if err := b.pulse.run(ctx, append([]step{b.byIndex(true)}, r.news(searched)...)...); err != nil {
-			r.got.Cancel, r.lapse = nil, nil
+			r.got.Cancel, r.lapse = nil, 0
 		}
 	}
-	if r.lapse != nil {
-		r.got.NextLapse = broker.FromMicros(*r.lapse)
-	}
-	r.got.Now, r.got.Lost = broker.FromMicros(r.at), r.alive < len(r.queues)
+	r.got.Now, r.got.NextLapse, r.got.Lost = broker.FromMicros(r.at), broker.FromMicros(int64(r.lapse)), r.alive < len(r.queues)
 	if r.got.Lost {
 		b.leases.forget(req.Worker)
 	}
@@ -64,9 +62,9 @@ type renewal struct {
 	now    clock
 	queues []string
 
-	at    int64  // the store's time
-	alive int    // the number of queues in which the worker was renewed
-	lapse *int64 // when the next leases run out
+	at    int64         // the store's time
+	alive int           // the number of queues in which the worker was renewed
+	lapse zeronull.Int8 // when the next leases run out
 	got   broker.Renewed
 }
 

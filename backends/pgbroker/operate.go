@@ -84,9 +84,7 @@ func (o *operating) oneByOne(ctx context.Context) {
 		if sqlState(err) == lockTimeout {
 			err = errContested
 		}
-		if err != nil {
-			r.Err = err
-		}
+		r.Err = cmp.Or(err, r.Err)
 	}
 }
 

@@ -243,8 +243,7 @@ var off = "off"
 const rollbackTime = time.Second
 
 func milliseconds(d time.Duration) *string {
-	s := strconv.FormatInt(d.Milliseconds(), 10)
-	return &s
+	return new(strconv.FormatInt(d.Milliseconds(), 10))
 }
 
 // clock is a request's Now as statements take it: rounded down, so that nothing happens

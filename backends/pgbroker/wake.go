@@ -87,8 +87,7 @@ func (w *wakeUp) args(queue string) (self *int32, payload *string) {
 	if w == nil {
 		return nil, nil
 	}
-	text := w.payload(queue)
-	return &w.self, &text
+	return &w.self, new(w.payload(queue))
 }
 
 // news counts wake-ups, of all queues together.

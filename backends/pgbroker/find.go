@@ -60,11 +60,11 @@ func (f *finding) step(b *Broker) step {
 	}
 	switch {
 	case len(q.IDs) > 0:
-		return b.step("find_ids", f.read, q.Queue, q.IDs)
+		return b.step("find_ids", f.read(), q.Queue, q.IDs)
 	case q.Worker != "":
-		return b.step("find_active", f.read, q.Queue, &q.Worker, from.a, from.id, q.Limit)
+		return b.step("find_active", f.read(), q.Queue, &q.Worker, from.a, from.id, q.Limit)
 	case q.Key != "":
-		return b.step("find_key", f.read, q.Queue, q.Key, from.a, from.b, from.id, q.Limit)
+		return b.step("find_key", f.read(), q.Queue, q.Key, from.a, from.b, from.id, q.Limit)
 	}
 	start, end := cursor{a: first, b: math.MaxInt64, id: lastID}, before
 	switch {
@@ -80,20 +80,20 @@ func (f *finding) step(b *Broker) step {
 	}
 	switch q.State {
 	case broker.StatePending:
-		return b.step("find_pending", f.read, q.Queue, from.a, from.b, q.Limit)
+		return b.step("find_pending", f.read(), q.Queue, from.a, from.b, q.Limit)
 	case broker.StateScheduled, broker.StateRetry, broker.StateWaiting:
-		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, end, q.Limit)
+		return b.step("find_due", f.read(), q.Queue, int16(q.State), from.a, from.b, end, q.Limit)
 	case broker.StateActive:
-		return b.step("find_active", f.read, q.Queue, nil, from.a, from.id, q.Limit)
+		return b.step("find_active", f.read(), q.Queue, nil, from.a, from.id, q.Limit)
 	case broker.StateDead:
 		return f.dead(b, from, end)
 	case broker.StateCompleted, broker.StateCancelled:
 		if q.Newest {
-			return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
+			return b.step("find_history_newest", f.read(), q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
 		}
-		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
+		return b.step("find_history", f.read(), q.Queue, int16(q.State), from.a, from.id, end, q.Limit)
 	}
-	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
+	return b.step("find_ids", f.read(), q.Queue, []string{}) // no job is in such a state
 }
 
 // dead returns the statement that reads dead jobs from a position up to a time. It uses the index of the type or of
@@ -109,17 +109,17 @@ func (f *finding) dead(b *Broker, from cursor, until int64) step {
 	byReason := q.Reason != broker.ReasonNone && (q.Type == "" || q.Reason != broker.ReasonRetries)
 	switch {
 	case byReason && q.Newest:
-		return b.step("find_dead_reason_newest", f.readSieved, args...)
+		return b.step("find_dead_reason_newest", f.read(&f.full), args...)
 	case byReason:
-		return b.step("find_dead_reason", f.readSieved, args...)
+		return b.step("find_dead_reason", f.read(&f.full), args...)
 	case q.Type != "" && q.Newest:
-		return b.step("find_dead_type_newest", f.readSieved, args...)
+		return b.step("find_dead_type_newest", f.read(&f.full), args...)
 	case q.Type != "":
-		return b.step("find_dead_type", f.readSieved, args...)
+		return b.step("find_dead_type", f.read(&f.full), args...)
 	case q.Newest:
-		return b.step("find_dead_newest", f.readSieved, args...)
+		return b.step("find_dead_newest", f.read(&f.full), args...)
 	}
-	return b.step("find_dead", f.readSieved, args...)
+	return b.step("find_dead", f.read(&f.full), args...)
 }
 
 // lastID is greater than every ID: it consists of the highest code point.
@@ -136,47 +136,46 @@ type foundRow struct {
 	jobRow
 }
 
-// read reads the rows of a page and keeps those that match.
-func (f *finding) read(r rows) error {
-	n, err := f.readRows(r)
-	f.full = n == f.query.Limit
-	return err
-}
-
-// readSieved reads a page from which the server has left out rows.
-func (f *finding) readSieved(r rows) error {
-	_, err := f.readRows(r, &f.full)
-	return err
-}
-
-// readRows reads rows, which may have more columns after those of foundRow, and counts the rows.
-func (f *finding) readRows(r rows, more ...any) (n int, err error) {
-	for r.Next() {
-		var row foundRow
-		if err := r.Scan(slices.Concat([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
-			row.columns(), more)...); err != nil {
-			return n, err
+// read reads the rows of a page and keeps those that match. A statement that leaves out rows has one more column,
+// which says whether the page is full.
+func (f *finding) read(full ...any) func(rows) error {
+	return func(r rows) error {
+		n := 0
+		for r.Next() {
+			var row foundRow
+			if err := r.Scan(slices.Concat([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
+				row.columns(), full)...); err != nil {
+				return err
+			}
+			n++
+			f.keep(&row)
 		}
-		n++
-		f.last = cursor{row.a, row.b, row.id}
-		j := row.job(f.query.Queue, broker.State(row.state))
-		j.FinishedAt = broker.FromMicros(int64(row.finishedAt))
-		if j.State == broker.StateWaiting {
-			j.HeldFrom, j.Holder = heldOf(string(row.worker))
-		} else {
-			j.Worker = string(row.worker)
+		if len(full) == 0 {
+			f.full = n == f.query.Limit
 		}
-		j.RunAt = broker.FromMicros(int64(row.runAt))
-		j.CancelRequested = row.cancel != nil && *row.cancel
-		if !f.query.Matches(&j) {
-			continue
-		}
-		if f.query.NoPayload {
-			j.Payload, j.Result = nil, nil
-		}
-		f.jobs = append(f.jobs, j)
+		return nil
 	}
-	return n, nil
+}
+
+// keep keeps the job of a row, if it matches.
+func (f *finding) keep(row *foundRow) {
+	f.last = cursor{row.a, row.b, row.id}
+	j := row.job(f.query.Queue, broker.State(row.state))
+	j.FinishedAt = broker.FromMicros(int64(row.finishedAt))
+	if j.State == broker.StateWaiting {
+		j.HeldFrom, j.Holder = heldOf(string(row.worker))
+	} else {
+		j.Worker = string(row.worker)
+	}
+	j.RunAt = broker.FromMicros(int64(row.runAt))
+	j.CancelRequested = row.cancel != nil && *row.cancel
+	if !f.query.Matches(&j) {
+		return
+	}
+	if f.query.NoPayload {
+		j.Payload, j.Result = nil, nil
+	}
+	f.jobs = append(f.jobs, j)
 }
 
 // heldOf splits the column held into the state and the holder.

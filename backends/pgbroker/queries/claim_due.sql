@@ -21,19 +21,10 @@ with {{clock}}, asked as materialized (
     order by j.run_at, j.seq limit t.most for update skip locked) d
   where s.layout <= 1 and (o.state = 2 or s.flow < 4) -- else flow_retry.sql does it
   limit @limit
-), turn as materialized (
-  -- The row locks have given the transaction its ID before it takes the first seq: the scan floor needs that.
-  select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)
   select queue, count(*), -count(*) filter (where state = 2), -count(*) filter (where state = 4) from due group by queue
-), called as (
-  insert into jobs.call (queue, key) select distinct queue, key from due where key is not null
-), promoted as (
-  update jobs.job j set state = 1, seq = t.seq, run_at = null
-  from turn t
-  where j.id = any (array(select id from turn)) and j.queue = t.queue and j.id = t.id
-)
+), {{promoted}}
 select s.queue, (select now from clock), s.layout,
        coalesce((select true from jobs.worker where id = @worker and queue = s.queue and ended_at is null), false),
        (select count(*) from due),

@@ -16,18 +16,9 @@ with place as materialized (
   select id, run_at, seq, queue, key from jobs.job j
   where j.queue = (select id from place) and j.state = 4 and j.run_at <= (select now from place)
   order by j.run_at, j.seq limit (select least(free, @most::bigint) from bucket) for update skip locked
-), turn as materialized (
-  -- The row locks have given the transaction its ID before it takes the first seq: the scan floor needs that.
-  select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
 ), counted as (
   insert into jobs.count_delta (queue, pending, retry) select queue, count(*), -count(*) from due group by queue
-), called as (
-  insert into jobs.call (queue, key) select distinct queue, key from due where key is not null
-), promoted as (
-  update jobs.job j set state = 1, seq = t.seq, run_at = null
-  from turn t
-  where j.id = any (array(select id from turn)) and j.queue = t.queue and j.id = t.id
-), spent as (
+), {{promoted}}, spent as (
   update jobs.limiter l set retry_at = b.at, retry_used = b.used + (select count(*) from due) from bucket b
   where l.queue = (select id from place) and exists (select from due)
 )

@@ -122,7 +122,7 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		case layout == nil || !alive:
 			q.err = broker.ErrWorkerGone
 		}
-		c.shareOf[int32(id)] = i // 0 is the number of no queue
+		c.shareOf[int32(id)] = i // no queue has the number 0
 		switch {
 		case flow == nil || !c.b.flows.note(queues[i], *flow, round > 0) || c.behind > 0 || i >= len(c.shares):
 		case *flow > 0:

@@ -30,10 +30,10 @@ type meeting struct {
 type meetResult int
 
 const (
-	keyFree     meetResult = iota // the job can be stored like any other
-	meetAgain                     // something changed meanwhile
-	meetServe                     // the queue does not serve the job yet
-	meetDecided                   // nothing is to be stored
+	keyFree     meetResult = iota // nothing was done: the job can be stored like any other
+	meetAgain                     // nothing was done: something changed meanwhile
+	meetServe                     // nothing was done: the queue does not serve the job yet
+	meetDecided                   // the receipt is filled in, and nothing is to be stored
 	meetStored                    // the job was stored, or replaced another one
 )
 

@@ -49,7 +49,7 @@ type headColumns struct {
 
 func newHeadColumns(n int) *headColumns {
 	return &headColumns{deliveries: make([]int32, 0, n), failures: make([]int32, 0, n), crashes: make([]int32, 0, n),
-		snoozes: make([]int32, 0, n), tails: make([][]byte, 0, n), buf: []byte{}} // an empty tail must not be nil
+		snoozes: make([]int32, 0, n), tails: make([][]byte, 0, n), buf: []byte{}} // nil would leave the stored tail
 }
 
 func (c *headColumns) add(h *broker.Head) {

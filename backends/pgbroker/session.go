@@ -261,7 +261,7 @@ func clockOf(now time.Time) clock {
 	return clock{micros: &us, frac: broker.Micros(now) - us}
 }
 
-// after returns d in µs, rounded up, to be added to the clock; 0 if there is no d.
+// after returns d in µs, rounded up, to be added to the clock; 0 for no time.
 func (c clock) after(d time.Duration) int64 {
 	if d <= 0 {
 		return 0

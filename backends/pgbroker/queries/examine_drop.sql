@@ -1,7 +1,7 @@
 -- examine_drop.sql: remove the older row of a job that has a newer row in another table.
 -- Params: @id and @queue number of its queue, @job whether from job, @dead from dead, @history from history
 -- Returns: nothing
--- Called by: (*Broker).Examine, for a job that is not final in one transaction after examine_lock.sql
+-- Called by: (*Broker).Examine; if @job may be removed, in one transaction after examine_lock.sql
 with live as (
   delete from jobs.job where @job and id = @id and queue = @queue returning queue, state, octet_length(body) as size
 ), died as (

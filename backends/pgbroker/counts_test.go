@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // checkCounts compares the answer of Queues with the stored rows.
@@ -129,5 +131,37 @@ func TestCounts_AreExactAfterEverythingAtOnce(t *testing.T) {
 	f.ok(err)
 	_, err = f.Prune(t.Context(), broker.PruneRequest{Queues: []string{testQueue}, Max: 1000})
 	f.ok(err)
+	f.checkCounts()
+}
+
+// Two operators who repair at once correct each difference once.
+func TestCounts_ExaminationsThatRepairAtOnceCorrectOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.store(f, aJob("a"))
+	f.exec("insert into jobs.count_delta (queue, pending) select id, -7 from jobs.queue")
+	// A statement that stores a correction has compared the counts, and waits for the test's lock.
+	f.exec("create table jobs.test as select 1 as held")
+	f.exec(`create function jobs.await_test() returns trigger language plpgsql as 'begin perform held from jobs.test for share; return null; end'`)
+	f.exec("create trigger await_test before insert on jobs.count_delta for each statement execute function jobs.await_test()")
+	hold := f.begin(pgx.TxOptions{})
+	_, err := hold.Exec(t.Context(), f.in("select from jobs.test for update"))
+	f.ok(err)
+	var repairs errgroup.Group
+	for range 2 {
+		repairs.Go(func() error {
+			for cursor := ""; ; {
+				got, err := f.Examine(t.Context(), broker.ExamineRequest{Cursor: cursor, Fix: true})
+				if cursor = got.Cursor; err != nil || cursor == "" {
+					return err
+				}
+			}
+		})
+	}
+	testenv.Eventually(t, "both repairs wait, one of them perhaps for the other", func() bool {
+		return f.lockWaits()+f.ask("select count(*) from pg_stat_activity where wait_event = 'advisory'") == 2
+	})
+	f.ok(hold.Commit(t.Context()))
+	f.ok(repairs.Wait())
 	f.checkCounts()
 }

@@ -178,11 +178,14 @@ func (e *examiner) counts(ctx context.Context) error {
 	})
 	var differ []difference
 	floor, read := e.b.deltas.look().floor, list(&differ, (*difference).columns)
-	compare := e.b.step("examine_counts", read, queue, floor)
+	steps := []step{{sql: "select set_config('statement_timeout', '20000', true)"}, e.b.step("examine_layouts", newer, queue)}
 	if e.req.Fix {
-		compare = e.b.step("examine_recount", read, queue, floor)
+		steps = append(steps, e.b.step("examine_alone", nil, lockNumber("counts", e.b.config.Schema)),
+			e.b.step("examine_recount", read, queue, floor))
+	} else {
+		steps = append(steps, e.b.step("examine_counts", read, queue, floor))
 	}
-	err := e.b.run(ctx, step{sql: "select set_config('statement_timeout', '20000', true)"}, e.b.step("examine_layouts", newer, queue), compare)
+	err := e.b.run(ctx, steps...)
 	if sqlState(err) == queryCanceled {
 		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "",
 			"counting the jobs would have taken more than 20 s")})

@@ -260,6 +260,8 @@ func (r *Rate) check(name string) error {
 		return nil
 	}
 	switch per := DurationMicros(r.Per); {
+	case r.Jobs == NoLimit:
+		return Invalid(name, "has NoLimit jobs and a time or a burst, too; leave those out to remove it")
 	case r.Jobs < 1:
 		return Invalid(name, "has %d jobs; use 1 or more, or NoLimit (%d) for none, or pause", r.Jobs, NoLimit)
 	case r.Per <= 0:

@@ -223,6 +223,8 @@ func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 				[]string{"priority round", "-4"}},
 			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(broker.Limits{}), broker.ErrInvalid,
 				[]string{"max depth", "-2", "NoLimit"}},
+			{"no rate, in a time", (&broker.PolicyRequest{Queue: "q", Rate: &broker.Rate{Jobs: broker.NoLimit, Per: time.Second}}).
+				Check(broker.Limits{}), broker.ErrInvalid, []string{"rate", "NoLimit", "leave"}},
 		}))
 
 	mark := func(change func(*broker.MarkRequest)) error {

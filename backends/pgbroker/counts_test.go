@@ -142,7 +142,8 @@ func TestCounts_ExaminationsThatRepairAtOnceCorrectOnce(t *testing.T) {
 	f.exec("insert into jobs.count_delta (queue, pending) select id, -7 from jobs.queue")
 	// A statement that stores a correction has compared the counts, and waits for the test's lock.
 	f.exec("create table jobs.test as select 1 as held")
-	f.exec(`create function jobs.await_test() returns trigger language plpgsql as 'begin perform held from jobs.test for share; return null; end'`)
+	f.exec(`create function jobs.await_test() returns trigger language plpgsql
+		as 'begin perform held from jobs.test for share; return null; end'`)
 	f.exec("create trigger await_test before insert on jobs.count_delta for each statement execute function jobs.await_test()")
 	hold := f.begin(pgx.TxOptions{})
 	_, err := hold.Exec(t.Context(), f.in("select from jobs.test for update"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,7 @@ type shard struct {
 	fault fault
 }
 
-// New makes a broker over shards, whose names must differ. Closing the broker closes the
+// New makes a broker over shards, whose names and stores must differ. Closing the broker closes the
 // shards. A feature that one shard does not have, the whole broker does not have.
 //
 // To change the shards while jobs run, restart every process with the old and the new
@@ -76,6 +77,9 @@ func New(shards ...Shard) (*Broker, error) {
 		}
 		if names[s.Name] {
 			return nil, broker.Invalid("shard", "%q is there twice; give each store a name of its own", s.Name)
+		}
+		if slices.ContainsFunc(b.shards, func(o *shard) bool { return reflect.ValueOf(o.Broker).Comparable() && o.Broker == s.Broker }) {
+			return nil, broker.Invalid("shard", "%q has the broker of another shard; give each a store of its own", s.Name)
 		}
 		names[s.Name] = true
 		b.shards = append(b.shards, &shard{Shard: s, seed: hash(s.Name)})

@@ -72,16 +72,17 @@ func TestRoutes_SpreadEvenlyAndMoveOnlyToANewShard(t *testing.T) {
 
 func TestNew_RefusesShardsThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	b, at := membroker.New(), time.Unix(1_800_000_000, 0)
+	b, c, d, at := membroker.New(), membroker.New(), membroker.New(), time.Unix(1_800_000_000, 0)
 	for name, shards := range map[string][]Shard{
 		"none":           {},
-		"a name twice":   {{Name: "a", Broker: b}, {Name: "a", Broker: b}},
+		"a store twice":  {{Name: "a", Broker: b}, {Name: "b", Broker: b}},
+		"a name twice":   {{Name: "a", Broker: b}, {Name: "a", Broker: c}},
 		"no name":        {{Broker: b}},
 		"no broker":      {{Name: "a"}},
 		"a nil pointer":  {{Name: "a", Broker: (*membroker.Broker)(nil)}},
-		"two times":      {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at}, {Name: "c", Broker: b, From: at.Add(1)}},
-		"comes and goes": {{Name: "a", Broker: b}, {Name: "b", Broker: b, From: at, Until: at}},
-		"no marks":       {{Name: "a", Broker: b, NoMarks: true}, {Name: "b", Broker: b, From: at}},
+		"two times":      {{Name: "a", Broker: b}, {Name: "b", Broker: c, From: at}, {Name: "c", Broker: d, From: at.Add(1)}},
+		"comes and goes": {{Name: "a", Broker: b}, {Name: "b", Broker: c, From: at, Until: at}},
+		"no marks":       {{Name: "a", Broker: b, NoMarks: true}, {Name: "b", Broker: c, From: at}},
 		"none before":    {{Name: "a", Broker: b, From: at}},
 		"none after":     {{Name: "a", Broker: b, Until: at}},
 	} {

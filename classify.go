@@ -37,7 +37,8 @@ type Classification struct {
 	// bytes. The default is none.
 	Code string
 	// Class is the kind of error: one of the Class constants, or the
-	// application's own. Empty means the server's classification.
+	// application's own. Empty means the class that the server gives the error
+	// itself, whatever As is.
 	Class string
 	// As, if not nil, decides in place of the error: an error that wraps
 	// SkipRetry, or one made by RetryAfter, Snooze or Cancel. Any other error is

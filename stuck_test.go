@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -82,3 +84,29 @@ func TestServer_AStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenThey
 }
 
 func ignoresItsContext(gate chan struct{}) { <-gate }
+
+func TestServer_AStuckHandlerThatReturnsAfterTheServerHasEndedIsReported(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		gate := make(chan struct{})
+		var log testLog
+		var reports atomic.Int64 // of those that are stuck
+		s := serve(t, b, Config{Timeout: time.Minute, Logger: log.logger(), Hooks: Hooks{
+			Stuck:   func(StuckEvent) { reports.Add(1) },
+			Unstuck: func(StuckEvent) { reports.Add(-1) },
+		}}, func(context.Context, *Job) error {
+			ignoresItsContext(gate)
+			return nil
+		})
+		add(t, b, DefaultQueue, "a", 1)
+		pass(time.Minute + defaultStuckGrace + time.Second)
+		if err := s.Shutdown(t.Context()); err == nil || reports.Load() != 1 {
+			t.Errorf("a drain beside a stuck handler: %v, %d handlers are stuck, want an error and 1", err, reports.Load())
+		}
+		close(gate)
+		synctest.Wait()
+		if n := reports.Load(); n != 0 {
+			t.Errorf("%d handlers are stuck after the last has returned", n)
+		}
+	})
+}

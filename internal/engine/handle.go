@@ -98,6 +98,7 @@ func (s *Server) slot(i int) {
 		r = nil // the slot may be idle for long
 	}
 	s.mu.Unlock()
+	s.reportStuck() // the server may have ended before a stuck handler returned
 }
 
 // beginLocked waits for a run and begins it. It returns nil when the server has stopped.

@@ -259,3 +259,28 @@ func TestServer_AnEventThatTheStoreDoesNotConfirmCancelsNoJob(t *testing.T) {
 		expect(t, store, DefaultQueue, "a-0", StateCompleted)
 	})
 }
+
+// A server whose store is in its process renews its leases seldom, so it must not depend on that to learn of a
+// cancellation that was there before it watched.
+func TestServer_ACancellationBeforeTheWatchBeganEndsTheContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		watches := make(chan struct{})
+		b := broker.Wrap(store, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			if c.Method == "Watch" {
+				<-watches
+			}
+			return next(ctx)
+		})
+		serve(t, b, Config{}, func(ctx context.Context, _ *Job) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		add(t, store, DefaultQueue, "a", 1)
+		pass(100 * time.Millisecond)
+		cancelJob(t, store, "a-0")
+		close(watches)
+		pass(100 * time.Millisecond)
+		expect(t, store, DefaultQueue, "a-0", StateCancelled)
+	})
+}

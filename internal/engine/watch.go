@@ -15,6 +15,7 @@ func (s *Server) watch(ctx context.Context) {
 		events, err := s.broker.Watch(began, broker.WatchRequest{Queues: s.names, Kinds: []broker.EventKind{broker.EventCancel}})
 		if err == nil {
 			failures = 0
+			poke(s.renewNow) // for events before the watch: in a process's own store, the next renewal may be hours away
 			for e := range events {
 				if e.Kind == broker.EventCancel && s.runs(e.Queue, e.ID) {
 					poke(s.renewNow)
